@@ -1,0 +1,60 @@
+//! Where the elements of a tensor lie in a buffer, and how an iteration space walks over them.
+
+use crate::Shape;
+use smallvec::SmallVec;
+
+/// Elements (not bytes) to step per unit of each dimension; 0 broadcasts, negative runs backwards.
+pub type Strides = SmallVec<[i64; 6]>;
+
+/// How the dimensions of a tensor map to a buffer: element `i` is at `offset + Σ i[d]·strides[d]`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    /// The extents.
+    pub shape: Shape,
+    /// One stride per dimension, in elements.
+    pub strides: Strides,
+    /// The element at index 0, counted from the start of the buffer.
+    pub offset: i64,
+}
+
+impl Layout {
+    /// Row-major, starting at the first element.
+    pub fn contiguous(shape: &Shape) -> Self {
+        let mut strides = Strides::from_elem(0, shape.rank());
+        let mut step = 1i64;
+        for axis in (0..shape.rank()).rev() {
+            strides[axis] = step;
+            step *= shape[axis] as i64;
+        }
+        Self { shape: shape.clone(), strides, offset: 0 }
+    }
+
+    /// Whether the elements lie in row-major order without gaps (extents of 1 and 0 aside).
+    pub fn is_contiguous(&self) -> bool {
+        let dense = Self::contiguous(&self.shape);
+        self.shape.elements() == 0
+            || (0..self.shape.rank())
+                .all(|axis| self.shape[axis] == 1 || self.strides[axis] == dense.strides[axis])
+    }
+}
+
+/// An affine function of the coordinates of a kernel's [`Domain`](crate::Domain): one stride per
+/// domain dimension. A pointer to the element at coordinate 0 is given at launch, so an access has
+/// no offset.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Access {
+    /// One stride per domain dimension, in elements.
+    pub strides: Strides,
+}
+
+impl Access {
+    /// An access from its strides.
+    pub fn new(strides: impl IntoIterator<Item = i64>) -> Self {
+        Self { strides: strides.into_iter().collect() }
+    }
+
+    /// Whether the access moves along a dimension.
+    pub fn uses(&self, dim: usize) -> bool {
+        self.strides[dim] != 0
+    }
+}

@@ -1,0 +1,30 @@
+//! The intermediate representation of burn-mlir: pure data and the decisions made on it.
+//!
+//! A window of recorded tensor operations is a [`Graph`]. [`plan`](mod@plan) turns a graph into a
+//! [`Plan`]: fused [`Kernel`]s, the buffers they read and write, and the order they run in. Both a
+//! graph and a kernel have a textual form that prints, parses and verifies, so every decision can
+//! be read, diffed and tested as text. This crate knows neither MLIR nor Burn nor any device.
+
+mod access;
+mod dtype;
+mod graph;
+mod kernel;
+mod literal;
+mod op;
+pub mod plan;
+mod program;
+mod shape;
+mod target;
+
+pub use access::{Access, Layout, Strides};
+pub use dtype::{DType, DTypeKind};
+pub use graph::{Graph, Node, ValueId};
+pub use kernel::{
+    Block, DimKind, Domain, DomainDim, Gather, Instr, Kernel, KernelId, Operand, Param, ParamId,
+    ParamMode, Scan, Scatter, Sort, Statement, Store,
+};
+pub use literal::Literal;
+pub use op::{ArgReduceOp, BinaryOp, CompareOp, Labels, Op, ReduceOp, ScatterOp, SliceDim, UnaryOp};
+pub use program::{Phase, Program};
+pub use shape::Shape;
+pub use target::{HostTarget, NvptxTarget, Target};

@@ -1,0 +1,96 @@
+//! What code is made for. Pure data: a target need not be present on the machine.
+
+use std::fmt;
+
+/// A processor to compile for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// A host processor.
+    Host(HostTarget),
+    /// An NVIDIA GPU.
+    Nvptx(NvptxTarget),
+}
+
+/// A host processor, as LLVM names it and as the schedules need it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct HostTarget {
+    /// LLVM target triple.
+    pub triple: String,
+    /// LLVM processor name, such as `znver4` or `x86-64-v3`.
+    pub cpu: String,
+    /// LLVM feature string, such as `+avx2,+fma`; may be empty.
+    pub features: String,
+    /// Bytes of a vector register.
+    pub vector_bytes: usize,
+    /// Number of vector registers.
+    pub vector_registers: usize,
+    /// Whether there is a fused multiply-add.
+    pub fma: bool,
+    /// Bytes of the first-level data cache of a core.
+    pub l1_bytes: usize,
+    /// Bytes of the second-level cache of a core.
+    pub l2_bytes: usize,
+}
+
+/// An NVIDIA GPU architecture.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NvptxTarget {
+    /// LLVM processor name, such as `sm_80` or `sm_90a`.
+    pub cpu: String,
+    /// PTX version as LLVM names it, such as `ptx83`.
+    pub ptx: String,
+}
+
+impl HostTarget {
+    /// The x86-64-v3 level: AVX2 and FMA, 16 vector registers.
+    pub fn x86_64_v3() -> Self {
+        Self::x86_64("x86-64-v3", 32, 16)
+    }
+
+    /// The x86-64-v4 level: AVX-512, 32 vector registers.
+    pub fn x86_64_v4() -> Self {
+        Self::x86_64("x86-64-v4", 64, 32)
+    }
+
+    fn x86_64(cpu: &str, vector_bytes: usize, vector_registers: usize) -> Self {
+        Self {
+            triple: "x86_64-unknown-linux-gnu".into(),
+            cpu: cpu.into(),
+            features: String::new(),
+            vector_bytes,
+            vector_registers,
+            fma: true,
+            l1_bytes: 32 << 10,
+            l2_bytes: 1 << 20,
+        }
+    }
+}
+
+impl Target {
+    /// A target by the name users give it: `x86-64-v3`, `x86-64-v4`, `sm_80`, `sm_90a`. The host of
+    /// this process is found by the jit crate, which can ask LLVM.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "x86-64-v3" => Some(Self::Host(HostTarget::x86_64_v3())),
+            "x86-64-v4" => Some(Self::Host(HostTarget::x86_64_v4())),
+            _ if name.starts_with("sm_") => {
+                Some(Self::Nvptx(NvptxTarget { cpu: name.into(), ptx: "ptx83".into() }))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Everything that changes the code made: part of a kernel's key.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host(t) => write!(
+                f,
+                "host {} {} [{}] vector {}x{} fma {} l1 {} l2 {}",
+                t.triple, t.cpu, t.features, t.vector_registers, t.vector_bytes, t.fma, t.l1_bytes, t.l2_bytes
+            ),
+            Self::Nvptx(t) => write!(f, "nvptx {} {}", t.cpu, t.ptx),
+        }
+    }
+}
