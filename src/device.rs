@@ -1,0 +1,48 @@
+//! The devices a tensor can live on.
+
+use burn_backend::{BoolDType, DeviceId, DeviceOps, DeviceSettings, FloatDType, IntDType};
+
+/// Where tensors live and kernels run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MlirDevice {
+    /// The processor this program runs on.
+    #[default]
+    Cpu,
+    /// An NVIDIA GPU by index.
+    Cuda(usize),
+}
+
+/// Type ids in a [`DeviceId`], so that an id can be turned back into a device.
+const CPU: u16 = 0;
+const CUDA: u16 = 1;
+
+impl burn_backend::Device for MlirDevice {
+    fn from_id(id: DeviceId) -> Self {
+        match id.type_id {
+            CUDA => Self::Cuda(id.index_id as usize),
+            _ => Self::Cpu,
+        }
+    }
+
+    fn to_id(&self) -> DeviceId {
+        match self {
+            Self::Cpu => DeviceId::new(CPU, 0),
+            Self::Cuda(index) => DeviceId::new(CUDA, *index as u16),
+        }
+    }
+}
+
+impl DeviceOps for MlirDevice {
+    fn defaults(&self) -> DeviceSettings {
+        DeviceSettings::with_dtypes(FloatDType::F32, IntDType::I64, BoolDType::Native)
+    }
+}
+
+impl std::fmt::Display for MlirDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
