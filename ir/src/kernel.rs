@@ -83,6 +83,7 @@ pub struct Gather {
 
 /// One statement of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "fields are described with their variant")]
 pub enum Instr {
     /// The element of a buffer.
     Load { param: ParamId, access: Access },

@@ -7,7 +7,9 @@
 
 mod access;
 mod dtype;
+mod dtype_set;
 mod graph;
+mod infer;
 mod kernel;
 mod literal;
 mod op;
@@ -15,10 +17,13 @@ pub mod plan;
 mod program;
 mod shape;
 mod target;
+pub mod text;
 
 pub use access::{Access, Layout, Strides};
 pub use dtype::{DType, DTypeKind};
+pub use dtype_set::DTypeSet;
 pub use graph::{Graph, Node, ValueId};
+pub use infer::{Declared, InferError, Rule, infer};
 pub use kernel::{
     Block, DimKind, Domain, DomainDim, Gather, Instr, Kernel, KernelId, Operand, Param, ParamId,
     ParamMode, Scan, Scatter, Sort, Statement, Store,
@@ -28,3 +33,4 @@ pub use op::{ArgReduceOp, BinaryOp, CompareOp, Labels, Op, ReduceOp, ScatterOp, 
 pub use program::{Phase, Program};
 pub use shape::Shape;
 pub use target::{HostTarget, NvptxTarget, Target};
+pub use text::ParseError;

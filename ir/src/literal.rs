@@ -2,6 +2,7 @@
 
 use crate::DType;
 use std::fmt;
+use std::str::FromStr;
 
 /// A constant known when the kernel is compiled, such as the 0.5 inside GELU. Values a user chose
 /// (a learning rate) are scalars instead: kernel arguments, which do not recompile anything.
@@ -33,12 +34,40 @@ impl Literal {
     }
 }
 
-/// Decimal where that is exact to read back (`0.5`, `-inf`, `nan`), integers without a point.
+/// The bits of the NaN that is written `nan`.
+const NAN: u64 = 0x7ff8_0000_0000_0000;
+
+/// Decimal where that is exact to read back (`0.5`, `-inf`, `nan`), integers without a point, the
+/// bits of unusual NaNs (`nan0xfff8000000000000`).
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Float(bits) => write!(f, "{:?}", f64::from_bits(*bits)),
+        match *self {
+            Self::Float(NAN) => f.write_str("nan"),
+            Self::Float(bits) if f64::from_bits(bits).is_nan() => write!(f, "nan{bits:#x}"),
+            Self::Float(bits) => write!(f, "{:?}", f64::from_bits(bits)),
             Self::Int(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+impl FromStr for Literal {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        if let Ok(value) = text.parse() {
+            return Ok(Self::Int(value));
+        }
+        if let Some(bits) = text.strip_prefix("nan0x") {
+            let bits = u64::from_str_radix(bits, 16).map_err(drop)?;
+            return if f64::from_bits(bits).is_nan() { Ok(Self::Float(bits)) } else { Err(()) };
+        }
+        match text {
+            "nan" => Ok(Self::Float(NAN)),
+            "inf" => Ok(Self::float(f64::INFINITY)),
+            "-inf" => Ok(Self::float(f64::NEG_INFINITY)),
+            // An integer too large for `Int` is not a float by mistake.
+            _ if text.contains(['.', 'e']) => text.parse().map(Self::float).map_err(drop),
+            _ => Err(()),
         }
     }
 }

@@ -242,6 +242,7 @@ impl fmt::Display for Labels {
 /// [`Node`](crate::Node). Operands of elementwise operations have the shape of the result:
 /// broadcasting is an explicit [`Expand`](Op::Expand).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "fields are described with their variant")]
 pub enum Op {
     // Sources, no operands.
     /// A tensor that exists already, bound to input `slot` of the plan. `layout.offset` is 0: the

@@ -1,0 +1,102 @@
+//! The textual form of graphs, kernels and plans.
+//!
+//! `Display` prints, [`Graph::parse`](crate::Graph::parse) and [`Kernel::parse`](crate::Kernel::parse)
+//! (and `FromStr`) read; printing what was read gives the text back. A plan only prints. The text of
+//! a kernel is its canonical form and serves as its key: every field is in it. Whether what was read
+//! makes sense is for the verifiers to say.
+//!
+//! ```text
+//! graph (f32) {
+//!   %0 = input 0 donated : f32[128, 784]
+//!   %1 = input 1 : f32[784, 512] strides [1, 784]   // column-major
+//!   %2 = contract "mk,kn->mn" %0, %1 : f32[128, 512]
+//!   %3 = fill $0 : f32[128, 512]
+//!   %4 = max %2, %3 : f32[128, 512]
+//!   %5 = slice [0:+64:2, 511:+512:-1] %4 : f32[64, 512]
+//!   %6 = reduce sum [1] %5 : f32[64, 1]
+//!   return %4, %6
+//! }
+//!
+//! block [p 128, r 784] (f32) {        // 128 rows, each reduced over 784 columns
+//!   @0 = in f32 align 64
+//!   @1 = out f32 align 64
+//!   %0 = load @0 [784, 1] : f32       // one stride for each dimension of the domain
+//!   %1 = exp %0 : f32
+//!   %2 = reduce sum %1 : f32
+//!   %3 = scalar $0 : f32
+//!   %4 = div %2, %3 : f32
+//!   store %4 -> @1 [1, 0]
+//! }
+//! ```
+//!
+//! # Grammar
+//!
+//! `X*` means any number of X, `X,*` any number separated by commas, `X?` an optional X. White space
+//! and line ends only separate; `//` starts a comment.
+//!
+//! ```text
+//! graph     = "graph" "(" dtype,* ")" "{" node* "return" value,* "}"    types of $0, $1, ...
+//! node      = "%"N "=" op value,* ":" dtype shape ("strides" ints)? ("offset" int)?
+//!                                       the last two for inputs that are not row-major from 0
+//! value     = "%"N                      nodes and statements are numbered from 0 in order
+//! shape     = "[" extent,* "]"
+//! ints      = "[" int,* "]"
+//! dtype     = "f64" | "f32" | "flex32" | "f16" | "bf16" | "i64" | ... | "u8" | "bool"
+//! op        = "input" N "donated"?
+//!           | "fill" "$"N | "constant" literal | "iota" axis | "random" "key" "$"N "stream" "$"N
+//!           | unary | binary | compare | "select" | "cast" | "bitcast"
+//!           | "reshape" | "permute" ints | "expand" | "slice" ranges
+//!           | "unfold" axis "size" N "step" N "dilation" N
+//!           | "reduce" reduction ints | ("argmax" | "argmin") ints | "scan" reduction axis
+//!           | "contract" '"' labels "," labels "->" labels '"'
+//!           | "gather" axis | "scatter" ("assign" | "add" | "mul" | "max" | "min") axis
+//!           | "sort" "descending"? axis | "argsort" "descending"? axis
+//!           | "concat" axis | "slice_update" ranges
+//! axis      = "axis" N
+//! ranges    = "[" (start ":" "+" size ":" step),* "]"
+//! reduction = "sum" | "prod" | "max" | "min"
+//! unary     = the names of UnaryOp;  binary = of BinaryOp;  compare = of CompareOp
+//! literal   = an int, or a float with a point or an exponent, "nan", "inf", "-inf",
+//!             "nan0x" and the 64 bits of any other NaN
+//!
+//! kernel    = block | scatter | sort | scan
+//! block     = "block" "[" (("p" | "r") size),* "]" "(" dtype,* ")" "{" param* statement* store* "}"
+//! param     = "@"N "=" ("in" | "out" | "inout") dtype "align" bytes
+//! statement = "%"N "=" instr ":" dtype
+//! instr     = "load" "@"N ints | "scalar" "$"N | "constant" literal
+//!           | "gather" "@"N ints "index" value "stride" int "extent" N
+//!           | "index" ints "offset" int
+//!           | "random" "key" "$"N "stream" "$"N ints "offset" int
+//!           | unary value | binary value "," value | compare value "," value
+//!           | "select" value "," value "," value | "cast" value | "bitcast" value
+//!           | "reduce" reduction value | ("argmax" | "argmin") value | "contract" value "," value
+//! store     = "store" value "->" "@"N ints
+//! scatter   = "scatter" op dtype "at" dtype "{" "shape" shape axis "extent" N
+//!             "data" ints "indices" ints "updates" ints "}"
+//! sort      = "sort" "descending"? dtype ("to" dtype)? "{" "shape" shape axis
+//!             "input" ints "output" ints "}"
+//! scan      = "scan" reduction dtype "{" "shape" shape axis "input" ints "output" ints "}"
+//! ```
+
+mod block;
+mod cursor;
+mod graph;
+mod kernel;
+mod layout;
+mod lexer;
+mod plan;
+mod separated;
+
+/// Text that does not follow the grammar.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: expected {expected}, found {found}")]
+pub struct ParseError {
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Character in the line, counted from 1.
+    pub column: usize,
+    /// What could have stood there.
+    pub expected: String,
+    /// What stands there.
+    pub found: String,
+}
