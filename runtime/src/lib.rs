@@ -1,1 +1,61 @@
-//! burn-mlir-runtime
+//! Runs machine code on devices: memory, streams, events and kernel launches.
+//!
+//! This crate knows nothing of tensors or compilers. A newcomer's tour:
+//!
+//! - A [`Device`] has memory and runs work. [`Device::host`] is this process: its memory and threads.
+//! - A [`Buffer`] is a piece of device memory from a [`MemoryPool`]. Dropping it returns it to the pool,
+//!   after the last work that uses it.
+//! - A [`HostKernel`] is loaded machine code: functions that compute ranges of tiles, see [`PhaseFn`].
+//! - A [`Stream`] is an ordered queue. [`Launch`]es, or [`Batch`]es of them, run in order while the thread
+//!   that submits goes on. Errors come out of [`Stream::synchronize`].
+//! - An [`Event`] is a place in a stream's order, for other streams and threads to wait for.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use burn_mlir_runtime::{Batch, Device, HostConfig, HostKernel};
+//!
+//! /// Adds scalar 0 to the 32-bit numbers `begin..end` of buffer 0.
+//! unsafe extern "C" fn add(
+//!     buffers: *const *mut u8, scalars: *const u64,
+//!     _: *mut u8, _: *mut u8, _: *mut u32, begin: i64, end: i64,
+//! ) {
+//!     for i in begin..end {
+//!         unsafe { *(*buffers).cast::<u32>().add(i as usize) += *scalars as u32 };
+//!     }
+//! }
+//!
+//! let device = Device::host(HostConfig::default());
+//! let stream = device.stream();
+//! let buffer = stream.upload(&[1, 0, 0, 0, 2, 0, 0, 0])?;
+//! // SAFETY: `add` follows the signature and needs no scratch.
+//! let kernel = unsafe { HostKernel::new("add", [(add as _, 2)], 0, 0, Arc::new(())) };
+//! let mut batch = Batch::new();
+//! let slot = batch.bind(buffer.clone());
+//! // SAFETY: two tiles of four bytes each, and no other stream uses the buffer.
+//! unsafe { batch.launch(kernel, [(slot, 0)], [10])? };
+//! stream.submit(batch)?;
+//! let mut result = [0; 8];
+//! // SAFETY: as above.
+//! unsafe { stream.copy_out(&buffer, 0, &mut result)? };
+//! assert_eq!(result, [11, 0, 0, 0, 12, 0, 0, 0]);
+//! # Ok::<(), burn_mlir_runtime::RuntimeError>(())
+//! ```
+
+mod device;
+mod error;
+mod event;
+mod host;
+mod kernel;
+mod launch;
+mod memory;
+mod stream;
+
+pub use device::{Device, DeviceId};
+pub use error::RuntimeError;
+pub use event::Event;
+pub use host::HostConfig;
+pub use kernel::{HostKernel, Kernel, PhaseFn};
+pub use launch::{Batch, Launch, Slot};
+pub use memory::{ALIGNMENT, Backing, Buffer, MemoryPool, MemoryUsage, PoolConfig};
+pub use stream::Stream;

@@ -1,0 +1,161 @@
+//! Ordered queues of work.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::host::{HostDevice, Queue, Work};
+use crate::{Batch, Buffer, DeviceId, Event, Launch, RuntimeError};
+
+/// An ordered queue of work on a device. Submitting returns at once, so that the thread that records runs
+/// ahead; it blocks only when far ahead. Dropping a stream finishes its work first.
+///
+/// Work of one stream runs in order. Work of different streams is only ordered by events:
+/// [`record`](Self::record) on one, [`wait`](Self::wait) on the other.
+pub struct Stream {
+    queue: Arc<Queue>,
+    arena: Mutex<Option<Buffer>>,
+}
+
+impl Stream {
+    pub(crate) fn host(device: Arc<HostDevice>) -> Self {
+        Self { queue: Queue::new(device), arena: Mutex::default() }
+    }
+
+    /// Where this stream runs.
+    pub fn device(&self) -> DeviceId {
+        DeviceId::Host
+    }
+
+    /// Queues one launch.
+    ///
+    /// # Safety
+    /// That of [`Batch::launch`].
+    pub unsafe fn launch(&self, launch: Launch) -> Result<(), RuntimeError> {
+        // SAFETY: by this function's contract.
+        self.submit(unsafe { launch.into_batch()? })
+    }
+
+    /// Queues the launches of a batch.
+    pub fn submit(&self, batch: Batch) -> Result<(), RuntimeError> {
+        batch.check_device(self.device())?;
+        self.queue.submit(Work::Batch(batch));
+        Ok(())
+    }
+
+    /// Queues the launches of a batch and waits for them and all work before them: faster than
+    /// [`submit`](Self::submit) and [`synchronize`](Self::synchronize), as no worker is woken.
+    pub fn run(&self, batch: Batch) -> Result<(), RuntimeError> {
+        batch.check_device(self.device())?;
+        self.queue.run(Work::Batch(batch))
+    }
+
+    /// A new buffer that holds a copy of `data`, usable on every stream at once.
+    pub fn upload(&self, data: &[u8]) -> Result<Buffer, RuntimeError> {
+        let buffer = self.queue.device.memory.allocate(data.len())?;
+        // SAFETY: the buffer is new, so nobody else uses it, and as long as the data.
+        unsafe { data.as_ptr().copy_to_nonoverlapping(buffer.address(), data.len()) };
+        Ok(buffer)
+    }
+
+    /// Queues a copy of `data` into a buffer from byte `offset` on.
+    ///
+    /// # Safety
+    /// Nothing but earlier or later work of this stream accesses these bytes meanwhile.
+    pub unsafe fn copy_in(
+        &self,
+        to: &Buffer,
+        offset: usize,
+        data: impl AsRef<[u8]> + Send + 'static,
+    ) -> Result<(), RuntimeError> {
+        self.check_device(to)?;
+        to.check(offset, data.as_ref().len())?;
+        self.queue.submit(Work::Write { data: Box::new(data), to: to.clone(), offset });
+        Ok(())
+    }
+
+    /// Waits for the work queued so far and copies bytes of a buffer, from `offset` on, to `data`.
+    ///
+    /// # Safety
+    /// Nothing but earlier work of this stream writes these bytes meanwhile.
+    pub unsafe fn copy_out(&self, from: &Buffer, offset: usize, data: &mut [u8]) -> Result<(), RuntimeError> {
+        self.check_device(from)?;
+        from.check(offset, data.len())?;
+        self.synchronize()?;
+        // SAFETY: the range lies within the buffer, all its bytes are initialised (the pool's pages are
+        // zeroed), and by this function's contract nobody writes them.
+        unsafe { from.address().add(offset).copy_to_nonoverlapping(data.as_mut_ptr(), data.len()) };
+        Ok(())
+    }
+
+    /// Queues a copy between buffers of this device. The ranges may overlap.
+    ///
+    /// # Safety
+    /// Nothing but earlier or later work of this stream accesses these bytes meanwhile.
+    pub unsafe fn copy(
+        &self,
+        (from, from_offset): (&Buffer, usize),
+        (to, to_offset): (&Buffer, usize),
+        bytes: usize,
+    ) -> Result<(), RuntimeError> {
+        for (buffer, offset) in [(from, from_offset), (to, to_offset)] {
+            self.check_device(buffer)?;
+            buffer.check(offset, bytes)?;
+        }
+        self.queue.submit(Work::Copy { from: from.clone(), from_offset, to: to.clone(), to_offset, bytes });
+        Ok(())
+    }
+
+    /// Queues a call. It must not wait for this stream; a panic becomes an error of the stream.
+    pub fn call(&self, call: impl FnOnce() + Send + 'static) {
+        self.queue.submit(Work::Call(Box::new(call)));
+    }
+
+    /// The place in the order after everything queued so far.
+    pub fn record(&self) -> Event {
+        Event::host(&self.queue)
+    }
+
+    /// Lets all later work of this stream wait until the event's place is reached.
+    pub fn wait(&self, event: &Event) {
+        if !event.is_of(&self.queue) && !event.is_done() {
+            self.queue.submit(Work::Wait(event.clone()));
+        }
+    }
+
+    /// Waits until everything queued so far has run. Returns the first error since the last time it was
+    /// asked for; the stream works on in any case.
+    pub fn synchronize(&self) -> Result<(), RuntimeError> {
+        self.queue.synchronize()
+    }
+
+    /// Memory for intermediate values of at least `bytes` bytes, the same at every call unless it has to
+    /// grow: plans that run one after the other on this stream can share it.
+    pub fn arena(&self, bytes: usize) -> Result<Buffer, RuntimeError> {
+        let mut arena = self.arena.lock();
+        if let Some(buffer) = arena.as_ref().filter(|buffer| buffer.bytes() >= bytes) {
+            return Ok(buffer.clone());
+        }
+        *arena = None;
+        let buffer = self.queue.device.memory.allocate(bytes)?;
+        Ok(arena.insert(buffer).clone())
+    }
+
+    fn check_device(&self, buffer: &Buffer) -> Result<(), RuntimeError> {
+        let (expected, found) = (self.device(), buffer.device());
+        if expected == found { Ok(()) } else { Err(RuntimeError::WrongDevice { expected, found }) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stream({}, {:?})", self.device(), self.record())
+    }
+}
