@@ -18,6 +18,7 @@ mod program;
 mod shape;
 mod target;
 pub mod text;
+mod verify;
 
 pub use access::{Access, Layout, Strides};
 pub use dtype::{DType, DTypeKind};
@@ -34,3 +35,4 @@ pub use program::{Phase, Program};
 pub use shape::Shape;
 pub use target::{HostTarget, NvptxTarget, Target};
 pub use text::ParseError;
+pub use verify::{VerifyError, Violation};

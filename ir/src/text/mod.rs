@@ -87,6 +87,8 @@ mod lexer;
 mod plan;
 mod separated;
 
+pub(crate) use separated::Separated;
+
 /// Text that does not follow the grammar.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}:{column}: expected {expected}, found {found}")]
