@@ -10,16 +10,31 @@ pub enum MlirDevice {
     Cpu,
     /// An NVIDIA GPU by index.
     Cuda(usize),
+    /// A kind of device that Burn can name and this backend does not have: using it is an error
+    /// that says so.
+    #[doc(hidden)]
+    Absent(&'static str),
+}
+
+#[allow(non_upper_case_globals)] // the names Burn's device constructors use
+impl MlirDevice {
+    #[doc(hidden)]
+    pub const Mps: Self = Self::Absent("mps");
+    #[doc(hidden)]
+    pub const Vulkan: Self = Self::Absent("vulkan");
 }
 
 /// Type ids in a [`DeviceId`], so that an id can be turned back into a device.
 const CPU: u16 = 0;
 const CUDA: u16 = 1;
+const ABSENT: u16 = 2;
 
 impl burn_backend::Device for MlirDevice {
     fn from_id(id: DeviceId) -> Self {
         match id.type_id {
             CUDA => Self::Cuda(id.index_id as usize),
+            ABSENT if id.index_id == 0 => Self::Mps,
+            ABSENT => Self::Vulkan,
             _ => Self::Cpu,
         }
     }
@@ -28,13 +43,14 @@ impl burn_backend::Device for MlirDevice {
         match self {
             Self::Cpu => DeviceId::new(CPU, 0),
             Self::Cuda(index) => DeviceId::new(CUDA, *index as u16),
+            Self::Absent(_) => DeviceId::new(ABSENT, (*self != Self::Mps) as u16),
         }
     }
 }
 
 impl DeviceOps for MlirDevice {
     fn defaults(&self) -> DeviceSettings {
-        DeviceSettings::with_dtypes(FloatDType::F32, IntDType::I64, BoolDType::Native)
+        DeviceSettings::with_dtypes(FloatDType::F32, IntDType::I32, BoolDType::Native)
     }
 }
 
@@ -43,6 +59,7 @@ impl std::fmt::Display for MlirDevice {
         match self {
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(index) => write!(f, "cuda:{index}"),
+            Self::Absent(name) => f.write_str(name),
         }
     }
 }

@@ -1,14 +1,16 @@
 //! burn-mlir: a tensor compiler that plugs into Burn as a backend.
 
+mod backend;
 mod device;
 mod dtype;
+mod engine;
 mod error;
 mod ops;
-mod backend;
 mod record;
 mod tensor;
 
 pub use backend::Mlir;
 pub use device::MlirDevice;
+pub use engine::{Stats, stats};
 pub use error::MlirError;
 pub use tensor::MlirTensor;

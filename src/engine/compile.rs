@@ -1,0 +1,124 @@
+//! From the kernels of a plan to code that the runtime can launch.
+
+use crate::MlirError;
+use burn_mlir_ir::plan::Plan;
+use burn_mlir_ir::{Graph, Instr, Kernel, Target};
+use burn_mlir_jit::{Code, Frontend, Jit, Lower, LowerError, Request, Stage};
+use burn_mlir_runtime::HostKernel;
+use std::sync::Arc;
+
+/// The compiler's front end, as the jit needs to know it.
+pub(super) const FRONTEND: Frontend =
+    Frontend { version: burn_mlir_lowering::VERSION, context: burn_mlir_lowering::context };
+
+/// The code of every kernel of a plan, compiled in parallel where it is not at hand.
+pub(super) fn kernels(jit: &Jit, plan: &Plan, target: &Target) -> Result<Vec<Arc<HostKernel>>, MlirError> {
+    let requests = plan.kernels.iter().map(|kernel| request(kernel, target)).collect();
+    let codes = jit.get_or_compile_many(requests);
+    let load = |(code, kernel): (Result<Arc<Code>, _>, &Kernel)| match code {
+        Ok(code) => load(code, kernel),
+        Err(error) => Err(failure(kernel, &error)),
+    };
+    codes.into_iter().zip(&plan.kernels).map(load).collect()
+}
+
+/// What the jit is asked for a kernel.
+pub(super) fn request(kernel: &Kernel, target: &Target) -> Request {
+    Request {
+        kernel: kernel.to_string(),
+        target: target.clone(),
+        lower: Box::new(Lowering { kernel: kernel.clone(), target: target.clone() }),
+    }
+}
+
+/// A kernel that knows how to lower itself.
+pub(super) struct Lowering {
+    pub(super) kernel: Kernel,
+    pub(super) target: Target,
+}
+
+impl Lower for Lowering {
+    fn lower<'c>(
+        &self,
+        context: &'c melior::Context,
+        stages: bool,
+    ) -> Result<burn_mlir_jit::Lowered<'c>, LowerError> {
+        let lowered = burn_mlir_lowering::lower(context, &self.kernel, &self.target, stages)?;
+        let stages = lowered.stages.into_iter().map(|stage| Stage::mlir(stage.name, stage.text));
+        Ok(burn_mlir_jit::Lowered {
+            module: lowered.module,
+            program: lowered.program,
+            stages: stages.collect(),
+        })
+    }
+
+    fn label(&self) -> String {
+        label(&self.kernel)
+    }
+}
+
+fn load(code: Arc<Code>, kernel: &Kernel) -> Result<Arc<HostKernel>, MlirError> {
+    let Code::Host(host) = &*code else {
+        return Err(failure(kernel, &"the code is not for the host"));
+    };
+    let program = host.program();
+    let tiles = program.phases.iter().map(|phase| phase.tiles);
+    let phases: Vec<_> = host.entries().iter().copied().zip(tiles).collect();
+    let (shared, worker) = (program.shared_bytes as usize, program.worker_bytes as usize);
+    // SAFETY: lowering makes every phase with this signature, for disjoint ranges of its tiles, within
+    // the scratch the program names; `code` keeps the functions loaded.
+    Ok(unsafe { HostKernel::new(label(kernel), phases, shared, worker, code) })
+}
+
+fn failure(kernel: &Kernel, reason: &impl ToString) -> MlirError {
+    MlirError::Compile { summary: label(kernel), reason: reason.to_string() }
+}
+
+/// One line that tells a kernel from another: its operations, iteration space and element types.
+pub(super) fn label(kernel: &Kernel) -> String {
+    match kernel {
+        Kernel::Block(block) => {
+            let sizes: Vec<_> = block.domain.iter().map(|dim| dim.size).collect();
+            let types: Vec<_> = block.params.iter().map(|param| param.dtype.name()).collect();
+            let names: Vec<_> = block.body.iter().filter_map(|statement| name(&statement.instr)).collect();
+            let names = if names.is_empty() { "copy".to_string() } else { brief(&names) };
+            format!("{names} over {sizes:?} of {}", types.join(", "))
+        }
+        Kernel::Scatter(scatter) => format!("scatter {} {:?} of {}", scatter.op, scatter.shape, scatter.dtype),
+        Kernel::Sort(sort) => format!("sort {:?} of {}", sort.shape, sort.dtype),
+        Kernel::Scan(scan) => format!("scan {} {:?} of {}", scan.op, scan.shape, scan.dtype),
+    }
+}
+
+fn name(instr: &Instr) -> Option<&'static str> {
+    Some(match instr {
+        Instr::Unary(op, _) => op.name(),
+        Instr::Binary(op, ..) => op.name(),
+        Instr::Compare(op, ..) => op.name(),
+        Instr::Reduce(op, _) => op.name(),
+        Instr::ArgReduce(op, _) => op.name(),
+        Instr::Select(..) => "select",
+        Instr::Cast(_) => "cast",
+        Instr::Bitcast(_) => "bitcast",
+        Instr::Contract(..) => "contract",
+        Instr::Gather(_) => "gather",
+        Instr::Random { .. } => "random",
+        Instr::Load { .. } | Instr::Scalar { .. } | Instr::Constant { .. } | Instr::Index { .. } => return None,
+    })
+}
+
+/// The operations in order, at most the first twelve.
+fn brief(names: &[&str]) -> String {
+    let more = if names.len() > 12 { format!("+{} more", names.len() - 12) } else { String::new() };
+    format!("{}{more}", names[..names.len().min(12)].join("+"))
+}
+
+/// What an error says of a graph: its results with their types.
+pub(super) fn summary(graph: &Graph) -> String {
+    let result = |id: &burn_mlir_ir::ValueId| {
+        let node = graph.node(*id);
+        format!("{}{}", node.dtype, node.shape)
+    };
+    let results: Vec<_> = graph.results.iter().take(4).map(result).collect();
+    format!("{} operations with results {}", graph.nodes.len(), results.join(", "))
+}

@@ -1,0 +1,139 @@
+//! What the windows of a device share: the device, the compiler, and the plans made so far.
+
+mod compile;
+mod executable;
+mod random;
+
+pub(crate) use executable::Executable;
+
+use crate::{MlirDevice, MlirError};
+use burn_mlir_ir::{Graph, Target, plan};
+use burn_mlir_jit::{Config, Jit};
+use burn_mlir_runtime::{Device, HostConfig, Stream};
+use parking_lot::Mutex;
+use random::Random;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+
+/// The compiler, common to all devices of the process.
+static JIT: LazyLock<Jit> = LazyLock::new(|| Jit::new(Config::from_env(), compile::FRONTEND));
+
+/// One engine per device that was used.
+static ENGINES: Mutex<Vec<(MlirDevice, Arc<Engine>)>> = Mutex::new(Vec::new());
+
+/// Plans kept before the oldest half of the table is thrown away.
+const MOST_PLANS: usize = 8192;
+
+/// A device with its compiler.
+pub(crate) struct Engine {
+    pub(crate) device: Device,
+    /// For copies between host and device.
+    pub(crate) transfer: Stream,
+    pub(crate) random: Random,
+    target: Target,
+    plans: Mutex<FxHashMap<u64, Vec<(Graph, Arc<Executable>)>>>,
+    planned: AtomicU64,
+    reused: AtomicU64,
+}
+
+/// The engine of a device, made on first use.
+///
+/// # Errors
+///
+/// [`MlirError::DeviceUnavailable`] if the machine has no such device.
+pub(crate) fn engine(device: MlirDevice) -> Result<Arc<Engine>, MlirError> {
+    let mut engines = ENGINES.lock();
+    if let Some((_, engine)) = engines.iter().find(|(owner, _)| *owner == device) {
+        return Ok(engine.clone());
+    }
+    let engine = Arc::new(Engine::new(device)?);
+    engines.push((device, engine.clone()));
+    Ok(engine)
+}
+
+impl Engine {
+    fn new(device: MlirDevice) -> Result<Self, MlirError> {
+        let reason = match device {
+            MlirDevice::Cpu => None,
+            MlirDevice::Cuda(_) => Some("this version compiles for GPUs but does not run on them yet"),
+            MlirDevice::Absent(_) => Some("burn-mlir has only `cpu` and `cuda` devices"),
+        };
+        if let Some(reason) = reason {
+            return Err(MlirError::DeviceUnavailable { device: device.to_string(), reason: reason.into() });
+        }
+        let device = Device::host(HostConfig::default());
+        Ok(Self {
+            transfer: device.stream(),
+            device,
+            random: Random::new(),
+            target: Target::Host(burn_mlir_jit::host_target()),
+            plans: Mutex::default(),
+            planned: AtomicU64::new(0),
+            reused: AtomicU64::new(0),
+        })
+    }
+
+    /// The plan of a graph with its kernels compiled; made once for each structure.
+    pub(crate) fn executable(&self, graph: &Graph) -> Result<Arc<Executable>, MlirError> {
+        let mut hasher = FxHasher::default();
+        graph.hash(&mut hasher);
+        let hash = hasher.finish();
+        if let Some(known) = self.plans.lock().get(&hash)
+            && let Some((_, executable)) = known.iter().find(|(known, _)| known == graph)
+        {
+            self.reused.fetch_add(1, Ordering::Relaxed);
+            return Ok(executable.clone());
+        }
+        let plan = plan::plan(graph).map_err(|error| MlirError::Plan {
+            summary: compile::summary(graph),
+            reason: error.to_string(),
+        })?;
+        let kernels = compile::kernels(&JIT, &plan, &self.target)?;
+        let executable = Arc::new(Executable::new(plan, kernels));
+        self.planned.fetch_add(1, Ordering::Relaxed);
+        let mut plans = self.plans.lock();
+        if plans.len() >= MOST_PLANS {
+            let mut keep = false;
+            plans.retain(|_, _| {
+                keep = !keep;
+                keep
+            });
+        }
+        plans.entry(hash).or_default().push((graph.clone(), executable.clone()));
+        Ok(executable)
+    }
+}
+
+/// What the compiler of this process has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Structures planned.
+    pub plans: u64,
+    /// Windows that found their plan.
+    pub plans_reused: u64,
+    /// Kernels compiled.
+    pub kernels_compiled: u64,
+    /// Kernels loaded from the disk store.
+    pub kernels_from_disk: u64,
+    /// Kernels found in memory.
+    pub kernels_from_memory: u64,
+    /// Time spent compiling, summed over threads, in nanoseconds.
+    pub compile_nanoseconds: u64,
+}
+
+/// What the compiler of this process has done so far, over all devices.
+pub fn stats() -> Stats {
+    let engines = ENGINES.lock();
+    let sum = |count: fn(&Engine) -> &AtomicU64| engines.iter().map(|(_, engine)| count(engine).load(Ordering::Relaxed)).sum();
+    let jit = JIT.stats();
+    Stats {
+        plans: sum(|engine| &engine.planned),
+        plans_reused: sum(|engine| &engine.reused),
+        kernels_compiled: jit.compiled,
+        kernels_from_disk: jit.disk_hits,
+        kernels_from_memory: jit.memory_hits,
+        compile_nanoseconds: jit.compile_nanos,
+    }
+}

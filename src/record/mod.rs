@@ -1,0 +1,194 @@
+//! Recording: every operation becomes one node of the calling thread's window.
+//!
+//! A [`TensorState`] is what a lazy handle points to. Recording an operation appends a node to the
+//! thread's [`Window`] and makes a state that names it. A window is flushed — planned, compiled where
+//! needed, and given to the device's stream — when a value is read, when another thread or device
+//! needs one of its values, on `flush` and `sync`, and when it is long. Values whose last handle was
+//! dropped by then are not materialised.
+
+mod cut;
+mod state;
+mod window;
+
+pub(crate) use state::{Block, Storage};
+pub use state::TensorState;
+
+use crate::engine::{self, Engine};
+use crate::{MlirDevice, MlirError, MlirTensor, dtype};
+use burn_backend::{DType as BurnDType, ExecutionError, Scalar, TensorData};
+use burn_mlir_ir::{DType, Layout, Op, Shape, ValueId};
+use smallvec::SmallVec;
+use state::Value;
+use std::cell::RefCell;
+use std::sync::Arc;
+use window::Window;
+
+thread_local! {
+    /// This thread's windows, one per device it has used.
+    static WINDOWS: RefCell<SmallVec<[(MlirDevice, Arc<Window>); 1]>> = const { RefCell::new(SmallVec::new_const()) };
+}
+
+/// The calling thread's window of `device`.
+fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
+    WINDOWS.with(|windows| {
+        let mut windows = windows.borrow_mut();
+        if let Some((_, window)) = windows.iter().find(|(owner, _)| *owner == device) {
+            return Ok(window.clone());
+        }
+        let window = Arc::new(Window::new(engine::engine(device)?));
+        windows.push((device, window.clone()));
+        Ok(window)
+    })
+}
+
+/// Records one operation on the calling thread's window of `device` and returns its lazy result.
+/// A failed operand makes a failed result; nothing is checked here (callers do, see `ops`).
+pub(crate) fn record(
+    device: MlirDevice,
+    op: Op,
+    operands: &[&MlirTensor],
+    dtype: DType,
+    shape: Shape,
+) -> MlirTensor {
+    push(device, op, operands, &[], dtype, shape)
+}
+
+/// A tensor whose every element is `value`, a run-time argument: other values recompile nothing.
+pub(crate) fn fill(device: MlirDevice, value: Scalar, dtype: DType, shape: Shape) -> MlirTensor {
+    let bits = dtype::scalar_bits(value, dtype);
+    push(device, Op::Fill { slot: 0 }, &[], &[(dtype, bits)], dtype, shape)
+}
+
+/// 32 random bits an element (u32), from the device's seed and the number of draws since.
+pub(crate) fn random_bits(device: MlirDevice, shape: Shape) -> MlirTensor {
+    let draw = match engine::engine(device) {
+        Ok(engine) => engine.random.draw(),
+        Err(error) => return failed(device, error, DType::U32, shape),
+    };
+    let scalars = [(DType::U32, draw.key as u64), (DType::U32, draw.stream as u64)];
+    push(device, Op::Random { key: 0, stream: 1 }, &[], &scalars, DType::U32, shape)
+}
+
+/// Appends a node with its scalar arguments; the slots in `op` count from the first of `scalars`.
+fn push(
+    device: MlirDevice,
+    op: Op,
+    operands: &[&MlirTensor],
+    scalars: &[(DType, u64)],
+    dtype: DType,
+    shape: Shape,
+) -> MlirTensor {
+    let recorded = window(device).and_then(|window| {
+        for operand in operands {
+            operand.state.leave_other_windows(&window)?;
+        }
+        Window::push(&window, op, operands, scalars, dtype, shape.clone())
+    });
+    match recorded {
+        Ok(state) => tensor(device, state, dtype, &shape),
+        Err(error) => failed(device, error, dtype, shape),
+    }
+}
+
+fn tensor(device: MlirDevice, state: Arc<TensorState>, dtype: DType, shape: &Shape) -> MlirTensor {
+    MlirTensor { state, shape: burn_backend::Shape::from(shape.to_vec()), dtype, device }
+}
+
+/// Seeds `device`.
+pub(crate) fn seed(device: MlirDevice, seed: u64) {
+    if let Ok(engine) = engine::engine(device) {
+        engine.random.seed(seed);
+    }
+}
+
+/// A tensor whose reading fails with `error`; operations on it fail likewise.
+pub(crate) fn failed(device: MlirDevice, error: MlirError, dtype: DType, shape: Shape) -> MlirTensor {
+    tensor(device, TensorState::new(Value::Failed(error)), dtype, &shape)
+}
+
+/// A tensor from host data (the dtype of `data`, which must be one of ours, see `dtype::to_ir`).
+pub(crate) fn from_data(device: MlirDevice, data: TensorData) -> MlirTensor {
+    let shape = Shape::from(&data.shape()[..]);
+    let Some(dtype) = dtype::to_ir(data.dtype()) else {
+        let operands = format!("{:?}{shape}", data.dtype());
+        let error = MlirError::Unsupported { op: "from_data", operands };
+        return failed(device, error, DType::F32, shape);
+    };
+    let uploaded = engine::engine(device).and_then(|engine| upload(&engine, data.as_bytes(), &shape));
+    match uploaded {
+        Ok(storage) => tensor(device, TensorState::new(Value::ready(storage)), dtype, &shape),
+        Err(error) => failed(device, error, dtype, shape),
+    }
+}
+
+fn upload(engine: &Engine, bytes: &[u8], shape: &Shape) -> Result<Storage, MlirError> {
+    let buffer = engine.transfer.upload(bytes)?;
+    Ok(Storage { block: Block::new(buffer, None), layout: Layout::contiguous(shape) })
+}
+
+/// Computes a tensor and copies it to the host.
+pub(crate) fn into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError> {
+    let mut storage = tensor.state.compute()?;
+    if !storage.layout.is_contiguous() {
+        // A cast to its own type is a computation, so its result is laid out row-major.
+        let dense = record(tensor.device, Op::Cast, &[&tensor], tensor.dtype, tensor.ir_shape());
+        storage = dense.state.compute()?;
+    }
+    let size = tensor.dtype.size();
+    let mut values = vec![0; tensor.shape.iter().product::<usize>() * size];
+    download(tensor.device, &storage, size, &mut values)?;
+    let dtype = dtype::to_burn(tensor.dtype);
+    Ok(TensorData::from_bytes_vec(values, tensor.shape.clone(), dtype))
+}
+
+/// Copies a row-major tensor once it is written; fails if work of this thread before it did.
+fn download(device: MlirDevice, storage: &Storage, size: usize, values: &mut [u8]) -> Result<(), MlirError> {
+    window(device)?.wait()?;
+    if let Some(event) = &storage.block.written {
+        event.wait();
+    }
+    let (buffer, start) = (&storage.block.buffer, storage.layout.offset as usize * size);
+    // SAFETY: what writes the block has run, and it is overwritten only when `storage`, which holds it,
+    // is gone.
+    unsafe { engine::engine(device)?.transfer.copy_out(buffer, start, values)? };
+    Ok(())
+}
+
+/// The same tensor on another device.
+pub(crate) fn to_device(tensor: MlirTensor, device: MlirDevice) -> MlirTensor {
+    if tensor.device == device {
+        return tensor;
+    }
+    let (dtype, shape) = (tensor.dtype, tensor.ir_shape());
+    match into_data(tensor) {
+        Ok(data) => from_data(device, data),
+        Err(error) => {
+            let error = MlirError::Invalid { op: "to_device", reason: error.reason().to_string() };
+            failed(device, error, dtype, shape)
+        }
+    }
+}
+
+/// Starts everything recorded by this thread on `device`.
+pub(crate) fn flush(device: MlirDevice) -> Result<(), ExecutionError> {
+    Ok(window(device)?.flush()?)
+}
+
+/// Starts everything recorded by this thread on `device` and waits for it.
+pub(crate) fn sync(device: MlirDevice) -> Result<(), ExecutionError> {
+    let window = window(device)?;
+    window.flush()?;
+    Ok(window.wait()?)
+}
+
+/// Whether a dtype of Burn's has a counterpart here.
+pub(crate) fn supports(dtype: BurnDType) -> bool {
+    dtype::to_ir(dtype).is_some()
+}
+
+/// A node of the window that is being filled, as seen from a tensor.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Position {
+    generation: u64,
+    value: ValueId,
+}

@@ -1,0 +1,108 @@
+//! What a lazy handle points to.
+
+use super::Position;
+use super::window::Window;
+use crate::MlirError;
+use burn_mlir_ir::Layout;
+use burn_mlir_runtime::{Buffer, Event};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The value of a tensor: recorded, computed (or being computed on a stream), or failed.
+pub struct TensorState {
+    value: Mutex<Value>,
+}
+
+pub(super) enum Value {
+    /// A node of a window that has not been flushed since.
+    Recorded { window: Arc<Window>, position: Position },
+    /// In memory once its block's event has passed. `bound`: the input node that stands for it in
+    /// the window that used it last.
+    Ready { storage: Storage, bound: Option<Position> },
+    /// Not to be had.
+    Failed(MlirError),
+}
+
+impl Value {
+    pub(super) fn ready(storage: Storage) -> Self {
+        Self::Ready { storage, bound: None }
+    }
+}
+
+/// Memory with a layout. Views share the block.
+#[derive(Clone)]
+pub(crate) struct Storage {
+    pub(crate) block: Arc<Block>,
+    pub(crate) layout: Layout,
+}
+
+/// An allocation and the point in a stream from which on its contents are valid.
+pub(crate) struct Block {
+    pub(crate) buffer: Buffer,
+    /// `None`: valid already.
+    pub(crate) written: Option<Event>,
+    /// The stream whose work uses the buffer, [`UNUSED`] or [`SHARED`].
+    user: AtomicU64,
+}
+
+/// No stream has used a block yet.
+const UNUSED: u64 = 0;
+/// Several streams have: none of them may overwrite it.
+const SHARED: u64 = u64::MAX;
+
+impl Block {
+    pub(crate) fn new(buffer: Buffer, written: Option<Event>) -> Arc<Self> {
+        Arc::new(Self { buffer, written, user: AtomicU64::new(UNUSED) })
+    }
+
+    /// Notes that work of a stream uses the buffer; whether all work so far is of that stream.
+    pub(super) fn used_by(&self, stream: u64) -> bool {
+        let claim = self.user.compare_exchange(UNUSED, stream, Ordering::AcqRel, Ordering::Acquire);
+        let sole = claim.is_ok() || claim == Err(stream);
+        if !sole {
+            self.user.store(SHARED, Ordering::Release);
+        }
+        sole
+    }
+}
+
+impl TensorState {
+    pub(super) fn new(value: Value) -> Arc<Self> {
+        Arc::new(Self { value: Mutex::new(value) })
+    }
+
+    pub(super) fn lock(&self) -> parking_lot::MutexGuard<'_, Value> {
+        self.value.lock()
+    }
+
+    /// Flushes the window the value is recorded in unless that is `own`.
+    pub(super) fn leave_other_windows(&self, own: &Arc<Window>) -> Result<(), MlirError> {
+        match self.recorded_in() {
+            Some(window) if !Arc::ptr_eq(&window, own) => window.flush(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs the window the value is recorded in, and returns its storage.
+    pub(super) fn compute(&self) -> Result<Storage, MlirError> {
+        if let Some(window) = self.recorded_in() {
+            window.finish()?;
+        }
+        match &*self.lock() {
+            Value::Ready { storage, .. } => Ok(storage.clone()),
+            Value::Failed(error) => Err(error.clone()),
+            Value::Recorded { .. } => Err(MlirError::Invalid {
+                op: "read",
+                reason: "the value was left out of the window it was recorded in".into(),
+            }),
+        }
+    }
+
+    fn recorded_in(&self) -> Option<Arc<Window>> {
+        match &*self.lock() {
+            Value::Recorded { window, .. } => Some(window.clone()),
+            _ => None,
+        }
+    }
+}
