@@ -1,0 +1,141 @@
+//! Kernels and shorthands of the tests.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use burn_mlir_runtime::{Batch, Buffer, Device, HostConfig, HostKernel, PhaseFn, Stream};
+
+/// A host device with that many threads.
+pub fn device(threads: usize) -> Device {
+    Device::host(HostConfig { threads: Some(threads), ..HostConfig::default() })
+}
+
+/// A kernel of functions that need no scratch.
+pub fn kernel(label: &str, phases: &[(PhaseFn, u64)]) -> Arc<HostKernel> {
+    // SAFETY: the functions below follow the signature.
+    unsafe { HostKernel::new(label, phases.iter().copied(), 0, 0, Arc::new(())) }
+}
+
+/// Submits one launch on one buffer.
+pub fn launch(stream: &Stream, kernel: &Arc<HostKernel>, buffer: &Buffer, scalars: &[u64]) {
+    stream.submit(batch(kernel, buffer, scalars)).unwrap();
+}
+
+/// One launch on one buffer.
+pub fn batch(kernel: &Arc<HostKernel>, buffer: &Buffer, scalars: &[u64]) -> Batch {
+    let mut batch = Batch::new();
+    let slot = batch.bind(buffer.clone());
+    // SAFETY: tests give kernels buffers of the right size.
+    unsafe { batch.launch(kernel.clone(), [(slot, 0)], scalars.iter().copied()).unwrap() };
+    batch
+}
+
+/// A buffer of zeros.
+pub fn zeros(stream: &Stream, words: usize) -> Buffer {
+    stream.upload(&vec![0; words * 4]).unwrap()
+}
+
+/// Contents as 32-bit words, after all work of the stream.
+pub fn words(stream: &Stream, buffer: &Buffer) -> Vec<u32> {
+    let mut bytes = vec![0; buffer.bytes()];
+    // SAFETY: tests order other streams by events.
+    unsafe { stream.copy_out(buffer, 0, &mut bytes).unwrap() };
+    bytes.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+macro_rules! kernels {
+    ($($(#[$doc:meta])* fn $name:ident($buffers:ident, $scalars:ident, $shared:ident, $worker:ident, $status:ident, $tiles:ident) $body:block)*) => {
+        $($(#[$doc])*
+        pub unsafe extern "C" fn $name(
+            $buffers: *const *mut u8,
+            $scalars: *const u64,
+            $shared: *mut u8,
+            $worker: *mut u8,
+            $status: *mut u32,
+            begin: i64,
+            end: i64,
+        ) {
+            let _ = ($buffers, $scalars, $shared, $worker, $status);
+            let $tiles = begin as usize..end as usize;
+            // SAFETY: tests pass buffers, scalars and scratch as each kernel says.
+            unsafe { $body }
+        })*
+    };
+}
+
+kernels! {
+    /// Adds scalar 0 to one word per tile.
+    fn add(buffers, scalars, shared, worker, status, tiles) {
+        for tile in tiles {
+            *(*buffers).cast::<u32>().add(tile) += *scalars as u32;
+        }
+    }
+
+    /// Replaces each word by three times itself plus scalar 0, so that the order of launches shows.
+    fn triple_add(buffers, scalars, shared, worker, status, tiles) {
+        for tile in tiles {
+            let word = (*buffers).cast::<u32>().add(tile);
+            *word = (*word).wrapping_mul(3).wrapping_add(*scalars as u32);
+        }
+    }
+
+    /// Like `triple_add`, after a while.
+    fn slow_triple_add(buffers, scalars, shared, worker, status, tiles) {
+        std::thread::sleep(Duration::from_millis(5));
+        triple_add(buffers, scalars, shared, worker, status, tiles.start as i64, tiles.end as i64);
+    }
+
+    /// Adds 1 to one word per tile, and works about 20 microseconds for it.
+    fn busy_add(buffers, scalars, shared, worker, status, tiles) {
+        for tile in tiles {
+            let start = std::time::Instant::now();
+            while start.elapsed() < Duration::from_micros(20) {
+                std::hint::spin_loop();
+            }
+            *(*buffers).cast::<u32>().add(tile) += 1;
+        }
+    }
+
+    /// Finds an index out of range in tile scalar 0.
+    fn check(buffers, scalars, shared, worker, status, tiles) {
+        if tiles.contains(&(*scalars as usize)) {
+            *status = 1;
+        }
+    }
+
+    /// Phase 1: writes tile + 1 to the shared scratch, by way of the worker's.
+    fn scatter(buffers, scalars, shared, worker, status, tiles) {
+        assert!(shared.addr().is_multiple_of(64) && worker.addr().is_multiple_of(64));
+        let worker = worker.cast::<u32>();
+        for tile in tiles {
+            worker.add(15).write(tile as u32 + 1);
+            std::thread::yield_now();
+            shared.cast::<u32>().add(tile).write(worker.add(15).read());
+        }
+    }
+
+    /// Phase 2: sums what all tiles of phase 1 (scalar 0 of them) wrote, one word per tile.
+    fn gather(buffers, scalars, shared, worker, status, tiles) {
+        let all = std::slice::from_raw_parts(shared.cast::<u32>(), *scalars as usize);
+        for tile in tiles {
+            (*buffers).cast::<u32>().add(tile).write(all.iter().sum());
+        }
+    }
+
+    /// Halves one f32 per tile.
+    fn halve(buffers, scalars, shared, worker, status, tiles) {
+        for tile in tiles {
+            let value = (*buffers).cast::<f32>().add(tile);
+            value.write_volatile(std::hint::black_box(value.read_volatile()) * std::hint::black_box(0.5));
+        }
+    }
+
+    /// Waits until word 0, an atomic, is not zero.
+    fn gate(buffers, scalars, shared, worker, status, tiles) {
+        let word = std::sync::atomic::AtomicU32::from_ptr((*buffers).cast());
+        while !tiles.is_empty() && word.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+    }
+}
