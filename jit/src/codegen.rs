@@ -12,7 +12,10 @@ use inkwell::{
     context::Context as LlvmContext,
     module::Module as LlvmModule,
     passes::PassBuilderOptions,
-    targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine, TargetTriple},
+    targets::{
+        CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine,
+        TargetTriple,
+    },
 };
 use melior::{Context, ir::Module};
 use mlir_sys::mlirTranslateModuleToLLVMIR;
@@ -61,9 +64,7 @@ pub(crate) fn generate(
     module.verify().map_err(|e| JitError::InvalidModule(e.to_string()))?;
 
     let failed = |text: String| JitError::Codegen(text);
-    module
-        .run_passes(PIPELINE, &machine, PassBuilderOptions::create())
-        .map_err(|e| failed(e.to_string()))?;
+    module.run_passes(PIPELINE, &machine, PassBuilderOptions::create()).map_err(|e| failed(e.to_string()))?;
     check_externals(&module)?;
 
     let emit = |module: &LlvmModule, kind| {

@@ -4,7 +4,10 @@ use inkwell::{
     context::Context as LlvmContext,
     llvm_sys::{
         LLVMDiagnosticSeverity,
-        core::{LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity},
+        core::{
+            LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription,
+            LLVMGetDiagInfoSeverity,
+        },
         prelude::LLVMDiagnosticInfoRef,
     },
 };
@@ -38,7 +41,9 @@ impl LlvmErrors {
         let errors = Box::new(RefCell::new(Vec::new()));
         // SAFETY: the context is alive; the box does not move, and callers keep it while they use
         // the context.
-        unsafe { LLVMContextSetDiagnosticHandler(context.raw(), Some(handle), &raw const *errors as *mut c_void) };
+        unsafe {
+            LLVMContextSetDiagnosticHandler(context.raw(), Some(handle), &raw const *errors as *mut c_void)
+        };
         Self(errors)
     }
 

@@ -23,8 +23,8 @@ impl Dump {
     }
 
     /// Writes a kernel's files and its line of the index. A failure is reported and does no harm.
-    pub fn write(&self, key: &str, kernel: &str, target: &str, label: &str, time: Duration, stages: &[Stage]) {
-        if let Err(error) = self.try_write(key, kernel, target, label, time, stages) {
+    pub fn write(&self, key: &str, kernel: &str, cpu: &str, label: &str, time: Duration, stages: &[Stage]) {
+        if let Err(error) = self.try_write(key, kernel, cpu, label, time, stages) {
             tracing::warn!("cannot write to {}: {error}", self.directory.display());
         }
     }
@@ -33,7 +33,7 @@ impl Dump {
         &self,
         key: &str,
         kernel: &str,
-        target: &str,
+        cpu: &str,
         label: &str,
         time: Duration,
         stages: &[Stage],
@@ -53,9 +53,13 @@ impl Dump {
         }
         let label = if label.is_empty() { kernel } else { label };
         let label = label.lines().next().unwrap_or_default();
-        let line = format!("{stem}\t{:.1} ms\t{target}\t{label}\n", time.as_secs_f64() * 1e3);
+        let line = format!("{stem}\t{:.1} ms\t{cpu}\t{label}\n", time.as_secs_f64() * 1e3);
         // One write, so that lines of several processes do not mix.
-        OpenOptions::new().create(true).append(true).open(self.directory.join(INDEX))?.write_all(line.as_bytes())
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.directory.join(INDEX))?
+            .write_all(line.as_bytes())
     }
 }
 

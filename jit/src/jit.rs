@@ -11,7 +11,7 @@ use crate::{
     store::{Found, Store},
     workers,
 };
-use burn_mlir_ir::{HostTarget, Program, Target};
+use burn_mlir_ir::{HostTarget, NvptxTarget, Program, Target};
 use std::{
     any::Any,
     env::consts::ARCH,
@@ -118,9 +118,18 @@ impl Jit {
     /// threads ask for one kernel, one compilation takes place. A failure is not remembered.
     ///
     /// Not to be called from within a [`Lower`].
-    pub fn get_or_compile(&self, kernel: &str, target: &Target, lower: impl Lower) -> Result<Arc<Code>, JitError> {
+    pub fn get_or_compile(
+        &self,
+        kernel: &str,
+        target: &Target,
+        lower: impl Lower,
+    ) -> Result<Arc<Code>, JitError> {
         let key = key::full_key(kernel, target, self.inner.frontend.version);
-        let asked = self.ask(key, || Request { kernel: kernel.into(), target: target.clone(), lower: Box::new(lower) });
+        let asked = self.ask(key, || Request {
+            kernel: kernel.into(),
+            target: target.clone(),
+            lower: Box::new(lower),
+        });
         asked.wait()
     }
 
@@ -214,7 +223,8 @@ impl Inner {
             Found::Nothing => return None,
             Found::Rejected => None,
             Found::Entry(stored) => {
-                let code = load(&stored, target).inspect_err(|error| tracing::warn!("a stored kernel: {error}"));
+                let code =
+                    load(&stored, target).inspect_err(|error| tracing::warn!("a stored kernel: {error}"));
                 code.ok().map(|code| (stored, code))
             }
         };
@@ -232,8 +242,9 @@ impl Inner {
         self.counters.compile_nanos.fetch_add(time.as_nanos() as u64, Relaxed);
         let (compiled, stages) = result?;
         if let Some(dump) = &self.dump {
-            let (target, label) = (request.target.to_string(), request.lower.label());
-            dump.write(key, &request.kernel, &target, &label, time, &stages);
+            let (Target::Host(HostTarget { cpu, .. }) | Target::Nvptx(NvptxTarget { cpu, .. })) =
+                &request.target;
+            dump.write(key, &request.kernel, cpu, &request.lower.label(), time, &stages);
         }
         Ok(compiled)
     }

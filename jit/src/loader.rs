@@ -7,10 +7,11 @@ use inkwell::{
         orc2::{
             LLVMJITEvaluatedSymbol, LLVMJITSymbolFlags, LLVMJITSymbolGenericFlags, LLVMOrcAbsoluteSymbols,
             LLVMOrcCJITDylibSearchOrderElement, LLVMOrcCLookupSetElement, LLVMOrcCSymbolMapPair,
-            LLVMOrcCSymbolMapPairs, LLVMOrcDisposeMaterializationUnit, LLVMOrcExecutionSessionCreateBareJITDylib,
-            LLVMOrcExecutionSessionLookup, LLVMOrcExecutionSessionRef, LLVMOrcExecutionSessionSetErrorReporter,
-            LLVMOrcJITDylibClear, LLVMOrcJITDylibDefine, LLVMOrcJITDylibLookupFlags, LLVMOrcJITDylibRef,
-            LLVMOrcLookupKind, LLVMOrcReleaseSymbolStringPoolEntry, LLVMOrcRetainSymbolStringPoolEntry,
+            LLVMOrcCSymbolMapPairs, LLVMOrcDisposeMaterializationUnit,
+            LLVMOrcExecutionSessionCreateBareJITDylib, LLVMOrcExecutionSessionLookup,
+            LLVMOrcExecutionSessionRef, LLVMOrcExecutionSessionSetErrorReporter, LLVMOrcJITDylibClear,
+            LLVMOrcJITDylibDefine, LLVMOrcJITDylibLookupFlags, LLVMOrcJITDylibRef, LLVMOrcLookupKind,
+            LLVMOrcReleaseSymbolStringPoolEntry, LLVMOrcRetainSymbolStringPoolEntry,
             LLVMOrcSymbolLookupFlags, LLVMOrcSymbolStringPoolEntryRef,
             lljit::{
                 LLVMOrcCreateLLJIT, LLVMOrcLLJITAddObjectFile, LLVMOrcLLJITGetExecutionSession,
@@ -32,10 +33,10 @@ use std::{
 /// Calling it is sound if the buffers are those the kernel was planned for, the scratch is as large
 /// as its program says, and this machine has the features of its target.
 pub type HostFn = unsafe extern "C" fn(
-    buffers: *const *mut c_void,
+    buffers: *const *mut u8,
     scalars: *const u64,
-    shared: *mut c_void,
-    worker: *mut c_void,
+    shared: *mut u8,
+    worker: *mut u8,
     status: *mut u32,
     begin: i64,
     end: i64,
@@ -110,8 +111,10 @@ pub(crate) fn load(object: &[u8], symbols: &[&str]) -> Result<(LoadedObject, Vec
     linker.add(loaded.dylib, object)?;
     let addresses = linker.lookup(loaded.dylib, symbols)?;
     // SAFETY: the addresses are those of functions whose signature the lowering guarantees.
-    let entries =
-        addresses.into_iter().map(|address| unsafe { std::mem::transmute::<usize, HostFn>(address) }).collect();
+    let entries = addresses
+        .into_iter()
+        .map(|address| unsafe { std::mem::transmute::<usize, HostFn>(address) })
+        .collect();
     Ok((loaded, entries))
 }
 
@@ -178,7 +181,8 @@ impl Linker {
         // SAFETY: the pairs' names are passed on; the unit is passed to the dylib or disposed of.
         unsafe {
             let unit = LLVMOrcAbsoluteSymbols(pairs.as_mut_ptr(), pairs.len());
-            check(LLVMOrcJITDylibDefine(dylib.0, unit)).inspect_err(|_| LLVMOrcDisposeMaterializationUnit(unit))
+            check(LLVMOrcJITDylibDefine(dylib.0, unit))
+                .inspect_err(|_| LLVMOrcDisposeMaterializationUnit(unit))
         }
     }
 
@@ -224,7 +228,8 @@ impl Linker {
                 Box::into_raw(Box::new(sender)).cast(),
             );
         }
-        let result = receiver.recv().unwrap_or_else(|_| Err(JitError::Load("the lookup was given up".into())));
+        let result =
+            receiver.recv().unwrap_or_else(|_| Err(JitError::Load("the lookup was given up".into())));
         let addresses = result.and_then(|pairs| {
             let address = |&name: &LLVMOrcSymbolStringPoolEntryRef| {
                 pairs.iter().find(|pair| pair.0 == name as usize).map(|pair| pair.1)

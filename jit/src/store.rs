@@ -105,7 +105,9 @@ impl Store {
             Err(error) => {
                 if !self.unwritable.swap(true, Relaxed) {
                     let directory = self.directory.display();
-                    tracing::warn!("cannot write compiled kernels to {directory}, so they are not kept: {error}");
+                    tracing::warn!(
+                        "cannot write compiled kernels to {directory}, so they are not kept: {error}"
+                    );
                 }
                 false
             }

@@ -44,7 +44,13 @@ fn the_host_is_described() {
     {
         assert_eq!(host.fma, is_x86_feature_detected!("fma"));
         let (avx512, avx2) = (is_x86_feature_detected!("avx512bw"), is_x86_feature_detected!("avx2"));
-        let expected = if avx512 { (64, 32) } else if avx2 { (32, 16) } else { (16, 16) };
+        let expected = if avx512 {
+            (64, 32)
+        } else if avx2 {
+            (32, 16)
+        } else {
+            (16, 16)
+        };
         assert_eq!((host.vector_bytes, host.vector_registers), expected);
     }
 }
@@ -101,8 +107,13 @@ fn damaged_entries_are_rejected_and_replaced() {
     let good = fs::read(&entry).unwrap();
     let mut flipped = good.clone();
     flipped[good.len() / 2] ^= 1;
-    let damages =
-        [Vec::new(), good[..good.len() / 2].to_vec(), good[..good.len() - 1].to_vec(), flipped, vec![0; good.len()]];
+    let damages = [
+        Vec::new(),
+        good[..good.len() / 2].to_vec(),
+        good[..good.len() - 1].to_vec(),
+        flipped,
+        vec![0; good.len()],
+    ];
     for damaged in damages {
         fs::write(&entry, &damaged).unwrap();
         let jit = jit(Config::at(directory.path()));
@@ -238,10 +249,16 @@ fn set_age(path: &Path, seconds: u64) {
 fn failures_are_typed_and_forgotten() {
     let jit = jit(Config::disabled());
     let unparsable = jit.get_or_compile("add", &host(), Text::new("nonsense"));
-    assert!(matches!(&unparsable, Err(JitError::Lowering(e)) if e.to_string().contains("parse")), "{unparsable:?}");
+    assert!(
+        matches!(&unparsable, Err(JitError::Lowering(e)) if e.to_string().contains("parse")),
+        "{unparsable:?}"
+    );
     let untranslatable = "func.func @phase() { return }";
     let untranslated = jit.get_or_compile("add", &host(), Text::new(untranslatable));
-    assert!(matches!(&untranslated, Err(JitError::Translation(e)) if e.contains("func.func")), "{untranslated:?}");
+    assert!(
+        matches!(&untranslated, Err(JitError::Translation(e)) if e.contains("func.func")),
+        "{untranslated:?}"
+    );
     fn panics<'c>(_: &'c Context, _: bool) -> Result<Lowered<'c>, LowerError> {
         panic!("at the {}", "lowering")
     }
@@ -269,7 +286,10 @@ llvm.func @phase(%n: i64) {
 fn unknown_symbols_are_named() {
     for target in [host(), sm_90a()] {
         let error = jit(Config::disabled()).get_or_compile("calls", &target, Text::new(CALLS)).unwrap_err();
-        assert!(matches!(&error, JitError::Unresolved { symbols } if symbols == &["above", "beyond"]), "{error:?}");
+        assert!(
+            matches!(&error, JitError::Unresolved { symbols } if symbols == &["above", "beyond"]),
+            "{error:?}"
+        );
         assert!(error.to_string().contains("above, beyond"));
     }
 }
@@ -318,6 +338,18 @@ fn code_is_unloaded_and_loaded_again() {
 }
 
 #[test]
+fn threads_load_and_unload_at_once() {
+    let directory = tempdir().unwrap();
+    jit(Config::at(directory.path())).get_or_compile("add", &host(), add()).unwrap();
+    let load = || {
+        for _ in 0..50 {
+            assert_adds(&jit(Config::at(directory.path())).get_or_compile("add", &host(), add()).unwrap());
+        }
+    };
+    thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(load))));
+}
+
+#[test]
 fn vectors_fill_the_registers_of_every_level() {
     let jit = jit(Config::disabled());
     for (target, register, wider) in
@@ -329,13 +361,48 @@ fn vectors_fill_the_registers_of_every_level() {
     }
 }
 
+/// A loop over scalars: `x[i] = STORED` for `i` in `begin..end`.
+fn scalar_loop(stored: &str) -> String {
+    format!(
+        r#"llvm.func @phase(%x: !llvm.ptr, %begin: i64, %end: i64) {{
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %zero = llvm.mlir.constant(0.0 : f32) : f32
+  llvm.br ^head(%begin : i64)
+^head(%i: i64):
+  %more = llvm.icmp "slt" %i, %end : i64
+  llvm.cond_br %more, ^body, ^exit
+^body:
+  %at = llvm.getelementptr %x[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+  %v = llvm.load %at : !llvm.ptr -> f32
+  %twice = llvm.fadd %v, %v : f32
+  llvm.store {stored}, %at : f32, !llvm.ptr
+  %next = llvm.add %i, %one : i64
+  llvm.br ^head(%next : i64)
+^exit:
+  llvm.return
+}}"#
+    )
+}
+
+#[test]
+fn loops_are_vectorised_at_full_width() {
+    let target = Target::Host(HostTarget::x86_64_v4());
+    let (_, stages) = jit(Config::disabled()).emit(&target, Text::new(scalar_loop("%twice"))).unwrap();
+    assert!(text(&stages, "s").contains("%zmm"), "{}", text(&stages, "s"));
+}
+
+#[test]
+fn loops_that_fill_do_not_become_calls() {
+    let (_, stages) = jit(Config::disabled()).emit(&host(), Text::new(scalar_loop("%zero"))).unwrap();
+    assert!(!text(&stages, "s").contains("memset"), "{}", text(&stages, "s"));
+}
+
 #[test]
 fn products_and_sums_are_not_contracted() {
-    let source = elementwise("fmul").replace(
-        "  llvm.store %r,",
-        "  %sum = llvm.fadd %r, %v : vector<16xf32>\n  llvm.store %sum,",
-    );
-    let (_, stages) = jit(Config::disabled()).emit(&Target::Host(HostTarget::x86_64_v4()), Text::new(source)).unwrap();
+    let source = elementwise("fmul")
+        .replace("  llvm.store %r,", "  %sum = llvm.fadd %r, %v : vector<16xf32>\n  llvm.store %sum,");
+    let (_, stages) =
+        jit(Config::disabled()).emit(&Target::Host(HostTarget::x86_64_v4()), Text::new(source)).unwrap();
     let assembly = text(&stages, "s");
     assert!(assembly.contains("vmulps") && assembly.contains("vaddps") && !assembly.contains("vfmadd"));
 }
@@ -362,7 +429,14 @@ fn gpus_get_ptx_with_ieee_arithmetic() {
     for code in [first, again] {
         let Code::Ptx(ptx) = &*code else { panic!("not PTX") };
         assert_eq!(ptx.program, kernel.program());
-        for expected in [".version 8.3", ".target sm_90a", ".visible .entry phase(", "mul.rn.f32", "add.rn.f32", "div.rn.f32"] {
+        for expected in [
+            ".version 8.3",
+            ".target sm_90a",
+            ".visible .entry phase(",
+            "mul.rn.f32",
+            "add.rn.f32",
+            "div.rn.f32",
+        ] {
             assert!(ptx.text.contains(expected), "no `{expected}` in\n{}", ptx.text);
         }
         for unexpected in [".extern", ".ftz", "fma", "\0"] {
@@ -379,7 +453,7 @@ fn a_fatal_error_of_llvm_is_an_error() {
     // More often than there are workers, each of which is lost.
     for _ in 0..40 {
         let error = jit.get_or_compile("exp", &sm_90a(), Text::new(source.clone())).unwrap_err();
-        assert!(matches!(&error, JitError::Fatal(_) | JitError::Codegen(_)), "{error:?}");
+        assert!(matches!(&error, JitError::Fatal(_)), "{error:?}");
     }
     assert_adds(&jit.get_or_compile("add", &host(), add()).unwrap());
 }
@@ -413,5 +487,7 @@ fn a_dump_holds_every_stage() {
     assert!(read(format!("{}.4.ll", stems[0])).contains("define void @phase("));
     let index = read("index.txt".into());
     assert_eq!(index.lines().count(), 3);
-    assert!(index.lines().zip(&stems).all(|(line, stem)| line.starts_with(stem) && line.ends_with("add 64xf32")));
+    assert!(
+        index.lines().zip(&stems).all(|(line, stem)| line.starts_with(stem) && line.ends_with("add 64xf32"))
+    );
 }

@@ -9,7 +9,6 @@ use melior::{
     utility::{register_all_dialects, register_all_llvm_translations},
 };
 use std::{
-    ffi::c_void,
     ptr,
     sync::{
         Arc,
@@ -57,7 +56,8 @@ impl Text {
     }
 
     pub fn program(&self) -> Program {
-        let phase = |symbol: &&str| Phase { symbol: symbol.to_string(), tiles: 4, grid: [1, 2, 3], block: [4, 5, 6] };
+        let phase =
+            |symbol: &&str| Phase { symbol: symbol.to_string(), tiles: 4, grid: [1, 2, 3], block: [4, 5, 6] };
         Program { phases: self.symbols.iter().map(phase).collect(), shared_bytes: 64, worker_bytes: 128 }
     }
 }
@@ -116,13 +116,21 @@ pub fn run(code: &Code, s: f32, tiles: usize, begin: usize, end: usize) -> Vec<f
     let Code::Host(code) = code else { panic!("not host code") };
     let mut x: Vec<f32> = (0..tiles * TILE).map(|i| i as f32).collect();
     let mut y = vec![-1.0f32; tiles * TILE];
-    let buffers: [*mut c_void; 2] = [x.as_mut_ptr().cast(), y.as_mut_ptr().cast()];
+    let buffers: [*mut u8; 2] = [x.as_mut_ptr().cast(), y.as_mut_ptr().cast()];
     let scalars = [u64::from(s.to_bits()) | 0xdead_beef << 32];
     let mut status = 0;
     let (begin, end) = (begin as i64, end as i64);
     // SAFETY: both buffers have `tiles` tiles, and the kernel takes no scratch.
     unsafe {
-        code.entries()[0](buffers.as_ptr(), scalars.as_ptr(), ptr::null_mut(), ptr::null_mut(), &mut status, begin, end)
+        code.entries()[0](
+            buffers.as_ptr(),
+            scalars.as_ptr(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            &mut status,
+            begin,
+            end,
+        )
     };
     assert_eq!(status, 0);
     y
