@@ -1,0 +1,139 @@
+//! Loops and index arithmetic, and how an iteration space is cut into tiles.
+
+use crate::emit::{Emitter, Value};
+use std::fmt::Display;
+
+/// An `index` constant.
+pub(crate) fn index(e: &mut Emitter, value: impl Display) -> Value {
+    e.op(format_args!("arith.constant {value} : index"))
+}
+
+/// An arithmetic operation on two `index` values, such as `arith.addi`.
+pub(crate) fn index_op(e: &mut Emitter, op: &str, a: &Value, b: &Value) -> Value {
+    e.op(format_args!("{op} {a}, {b} : index"))
+}
+
+/// `a · factor`, an `index`.
+pub(crate) fn scaled(e: &mut Emitter, a: &Value, factor: i64) -> Value {
+    if factor == 1 {
+        return a.clone();
+    }
+    let factor = index(e, factor);
+    index_op(e, "arith.muli", a, &factor)
+}
+
+/// Opens `scf.for` over `from..to` and returns the induction variable; close with `e.close("}")`.
+pub(crate) fn open_for(e: &mut Emitter, from: &Value, to: &Value, step: usize) -> Value {
+    let step = index(e, step);
+    let variable = e.fresh();
+    e.open(format_args!("scf.for {variable} = {from} to {to} step {step} {{"));
+    variable
+}
+
+/// A value carried from one iteration to the next.
+#[derive(Clone, Debug)]
+pub(crate) struct Carried {
+    /// Name of the value.
+    pub value: Value,
+    /// Its MLIR type.
+    pub ty: String,
+}
+
+/// A loop opened by [`open_carrying_for`].
+pub(crate) struct CarryingFor {
+    /// The induction variable.
+    pub variable: Value,
+    /// The carried values inside the loop.
+    pub carried: Vec<Carried>,
+    results: Value,
+}
+
+/// Opens `scf.for` over `from..to` with values carried between iterations.
+pub(crate) fn open_carrying_for(
+    e: &mut Emitter,
+    from: &Value,
+    to: &Value,
+    step: usize,
+    initial: &[Carried],
+) -> CarryingFor {
+    let step = index(e, step);
+    let (variable, results) = (e.fresh(), e.fresh());
+    let carried: Vec<_> =
+        initial.iter().map(|init| Carried { value: e.fresh(), ty: init.ty.clone() }).collect();
+    if initial.is_empty() {
+        e.open(format_args!("scf.for {variable} = {from} to {to} step {step} {{"));
+    } else {
+        let pairs: Vec<_> =
+            carried.iter().zip(initial).map(|(c, i)| format!("{} = {}", c.value, i.value)).collect();
+        let types = types(initial);
+        e.open(format_args!(
+            "{results}:{} = scf.for {variable} = {from} to {to} step {step} iter_args({}) -> ({types}) {{",
+            initial.len(),
+            pairs.join(", ")
+        ));
+    }
+    CarryingFor { variable, carried, results }
+}
+
+impl CarryingFor {
+    /// Closes the loop with the values for the next iteration; returns those after the last one.
+    pub fn close(self, e: &mut Emitter, next: &[Carried]) -> Vec<Carried> {
+        yield_carried(e, next);
+        e.close("}");
+        results(&self.results, next)
+    }
+}
+
+
+fn types(carried: &[Carried]) -> String {
+    carried.iter().map(|c| c.ty.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+fn yield_carried(e: &mut Emitter, carried: &[Carried]) {
+    if !carried.is_empty() {
+        let values: Vec<_> = carried.iter().map(|c| c.value.as_str()).collect();
+        e.line(format_args!("scf.yield {} : {}", values.join(", "), types(carried)));
+    }
+}
+
+fn results(name: &Value, carried: &[Carried]) -> Vec<Carried> {
+    let numbered = |(i, c): (usize, &Carried)| Carried { value: format!("{name}#{i}"), ty: c.ty.clone() };
+    carried.iter().enumerate().map(numbered).collect()
+}
+
+/// The coordinates of the `linear`-th point, in row-major order, of a box with these extents.
+pub(crate) fn delinearize(e: &mut Emitter, linear: &Value, sizes: &[usize]) -> Vec<Value> {
+    let mut rest = linear.clone();
+    let mut coordinates = vec![Value::new(); sizes.len()];
+    for (position, &size) in sizes.iter().enumerate().rev() {
+        if position == 0 {
+            coordinates[0] = rest.clone();
+            break;
+        }
+        let size = index(e, size);
+        coordinates[position] = index_op(e, "arith.remui", &rest, &size);
+        rest = index_op(e, "arith.divui", &rest, &size);
+    }
+    coordinates
+}
+
+/// A range of positions.
+#[derive(Clone, Debug)]
+pub(crate) struct Range {
+    /// The first one.
+    pub from: Value,
+    /// The one after the last.
+    pub to: Value,
+}
+
+/// Positions `part · length .. min((part + 1) · length, size)`.
+pub(crate) fn part_range(e: &mut Emitter, part: &Value, length: usize, size: usize) -> Range {
+    let from = scaled(e, part, length as i64);
+    let length_value = index(e, length);
+    let mut to = index_op(e, "arith.addi", &from, &length_value);
+    if size % length != 0 {
+        let size = index(e, size);
+        to = index_op(e, "arith.minsi", &to, &size);
+    }
+    Range { from, to }
+}
