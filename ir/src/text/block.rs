@@ -165,10 +165,10 @@ fn domain_dim(cursor: &mut Cursor<'_>) -> Result<DomainDim, ParseError> {
 }
 
 /// Reads the parameters and operands of a statement.
-type Form = fn(&mut Cursor<'_>) -> Result<Instr, ParseError>;
+pub(super) type Form = fn(&mut Cursor<'_>) -> Result<Instr, ParseError>;
 
 /// The statements that are not functions of the enums' tables, by their first word.
-const FORMS: &[(&str, Form)] = &[
+pub(super) const FORMS: &[(&str, Form)] = &[
     ("load", |c| Ok(Instr::Load { param: param(c)?, access: access(c)? })),
     ("gather", |c| {
         let (param, access) = (param(c)?, access(c)?);

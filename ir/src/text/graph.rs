@@ -130,10 +130,10 @@ impl FromStr for Graph {
 }
 
 /// Reads the parameters of an operation.
-type Form = fn(&mut Cursor<'_>) -> Result<Op, ParseError>;
+pub(super) type Form = fn(&mut Cursor<'_>) -> Result<Op, ParseError>;
 
 /// The operations that are not elementwise functions of the enums' tables, by their first word.
-const FORMS: &[(&str, Form)] = &[
+pub(super) const FORMS: &[(&str, Form)] = &[
     ("input", |c| {
         let slot = c.value("an input's number")?;
         let layout = Layout { shape: Shape::default(), strides: Strides::new(), offset: 0 };

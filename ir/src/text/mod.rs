@@ -102,3 +102,26 @@ pub struct ParseError {
     /// What stands there.
     pub found: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{ArgReduceOp, BinaryOp, CompareOp, UnaryOp};
+    use std::collections::HashSet;
+
+    /// An operation is read by its first word, so no word may name two.
+    #[test]
+    fn first_words_are_distinct() {
+        let functions = || {
+            (UnaryOp::ALL.iter().map(|op| op.name()))
+                .chain(BinaryOp::ALL.iter().map(|op| op.name()))
+                .chain(CompareOp::ALL.iter().map(|op| op.name()))
+                .chain(ArgReduceOp::ALL.iter().map(|op| op.name()))
+        };
+        let in_graphs = functions().chain(super::graph::FORMS.iter().map(|form| form.0));
+        let in_blocks = functions().chain(super::block::FORMS.iter().map(|form| form.0));
+        let mut seen = HashSet::new();
+        assert_eq!(in_graphs.filter(|word| !seen.insert(*word)).next(), None);
+        seen.clear();
+        assert_eq!(in_blocks.filter(|word| !seen.insert(*word)).next(), None);
+    }
+}
