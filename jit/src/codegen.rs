@@ -24,6 +24,13 @@ use std::sync::Once;
 const PIPELINE: &str = "default<O3>";
 const NVPTX_TRIPLE: &str = "nvptx64-nvidia-cuda";
 
+/// The GPU processors this LLVM knows, without the suffix of an architecture-specific (`a`) or a
+/// family-specific (`f`) one. Given another it would take its oldest in that one's place.
+const NVPTX_PROCESSORS: &[&str] = &[
+    "sm_50", "sm_52", "sm_53", "sm_60", "sm_61", "sm_62", "sm_70", "sm_72", "sm_75", "sm_80", "sm_86",
+    "sm_87", "sm_88", "sm_89", "sm_90", "sm_100", "sm_101", "sm_103", "sm_110", "sm_120", "sm_121",
+];
+
 /// Machine code and, if asked for, what it looks like.
 pub(crate) struct Generated {
     /// An object file for a host, PTX text for a GPU.
@@ -99,6 +106,11 @@ fn target_machine(target: &Target) -> Result<TargetMachine, JitError> {
         Target::Nvptx(t) => (NVPTX_TRIPLE, t.cpu.as_str(), format!("+{}", t.ptx)),
     };
     let unusable = |reason: String| JitError::Target { target: target.to_string(), reason };
+    if let Target::Nvptx(nvptx) = target
+        && !NVPTX_PROCESSORS.contains(&nvptx.cpu.trim_end_matches(['a', 'f']))
+    {
+        return Err(unusable("LLVM does not know this processor".into()));
+    }
     let triple = TargetTriple::create(triple);
     LlvmTarget::from_triple(&triple)
         .map_err(|e| unusable(e.to_string()))?

@@ -7,8 +7,13 @@ use std::{error::Error, sync::Arc};
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum JitError {
     /// The lowering refused the kernel.
-    #[error("the kernel cannot be lowered: {0}")]
-    Lowering(#[source] Arc<dyn Error + Send + Sync>),
+    #[error("the kernel cannot be lowered: {source}{}{diagnostics}", if diagnostics.is_empty() { "" } else { ": " })]
+    Lowering {
+        /// The lowering's error.
+        source: Arc<dyn Error + Send + Sync>,
+        /// What MLIR said meanwhile; may be empty.
+        diagnostics: String,
+    },
     /// The LLVM-dialect module does not translate to LLVM IR.
     #[error("the module does not translate to LLVM IR: {0}")]
     Translation(String),

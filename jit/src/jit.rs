@@ -255,8 +255,7 @@ fn load(compiled: &Compiled, target: &Target) -> Result<Code, JitError> {
     let program = compiled.program.clone();
     match target {
         Target::Host(_) => {
-            let symbols: Vec<&str> = program.phases.iter().map(|phase| phase.symbol.as_str()).collect();
-            let (object, entries) = loader::load(&compiled.code, &symbols)?;
+            let (object, entries) = loader::load(&compiled.code, &compiled.symbols())?;
             Ok(Code::Host(HostCode { program, entries, _object: object }))
         }
         Target::Nvptx(_) => {

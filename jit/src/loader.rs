@@ -91,20 +91,7 @@ static LINKER: LazyLock<Result<Linker, JitError>> = LazyLock::new(Linker::new);
 /// Loads `object` and finds its functions `symbols`.
 pub(crate) fn load(object: &[u8], symbols: &[&str]) -> Result<(LoadedObject, Vec<HostFn>), JitError> {
     let linker = LINKER.as_ref().map_err(Clone::clone)?;
-    // Other formats leave the checks to the linker, which does not name what it misses as well.
-    let table = elf::symbols(object);
-    let mut unknown: Vec<String> = Vec::new();
-    if let Some(table) = &table {
-        unknown.extend(table.undefined.iter().filter(|name| !provides(name)).map(|name| name.to_string()));
-        if let Some(missing) = symbols.iter().find(|symbol| !table.defined.contains(symbol)) {
-            return Err(JitError::MissingPhase(missing.to_string()));
-        }
-    }
-    if !unknown.is_empty() {
-        unknown.sort();
-        return Err(JitError::Unresolved { symbols: unknown });
-    }
-    let needed = table.map_or_else(|| PROVIDED.iter().map(|pair| pair.0).collect(), |table| table.undefined);
+    let needed = check_object(object, symbols)?;
     // Clears the dylib again if anything fails from here on.
     let loaded = LoadedObject { dylib: linker.dylib()? };
     linker.define(loaded.dylib, &needed)?;
@@ -116,6 +103,25 @@ pub(crate) fn load(object: &[u8], symbols: &[&str]) -> Result<(LoadedObject, Vec
         .map(|address| unsafe { std::mem::transmute::<usize, HostFn>(address) })
         .collect();
     Ok((loaded, entries))
+}
+
+/// Checks that an object has the functions `defined` and needs nothing but what is provided, of which
+/// it returns the part needed.
+pub(crate) fn check_object<'a>(object: &'a [u8], defined: &[&str]) -> Result<Vec<&'a str>, JitError> {
+    // Other formats leave the checks to the linker, which does not name what it misses as well.
+    let Some(table) = elf::symbols(object) else {
+        return Ok(PROVIDED.iter().map(|pair| pair.0).collect());
+    };
+    let unknown = table.undefined.iter().filter(|name| !provides(name));
+    let mut symbols: Vec<String> = unknown.map(|name| name.to_string()).collect();
+    if !symbols.is_empty() {
+        symbols.sort();
+        return Err(JitError::Unresolved { symbols });
+    }
+    match defined.iter().find(|symbol| !table.defined.contains(symbol)) {
+        Some(missing) => Err(JitError::MissingPhase(missing.to_string())),
+        None => Ok(table.undefined),
+    }
 }
 
 impl Drop for LoadedObject {

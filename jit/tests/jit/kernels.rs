@@ -144,3 +144,16 @@ pub fn assert_adds(code: &Code) {
         assert_eq!(value, if inside { i as f32 + 0.5 } else { -1.0 }, "element {i}");
     }
 }
+
+/// Arithmetic on one element per thread.
+pub const PTX_KERNEL: &str = r#"
+llvm.func @phase(%x: !llvm.ptr, %s: f32) attributes {nvvm.kernel} {
+  %i = nvvm.read.ptx.sreg.tid.x : i32
+  %p = llvm.getelementptr %x[%i] : (!llvm.ptr, i32) -> !llvm.ptr, f32
+  %v = llvm.load %p : !llvm.ptr -> f32
+  %m = llvm.fmul %v, %s : f32
+  %a = llvm.fadd %m, %v : f32
+  %d = llvm.fdiv %a, %s : f32
+  llvm.store %d, %p : f32, !llvm.ptr
+  llvm.return
+}"#;
