@@ -7,8 +7,8 @@ mod rule;
 mod shape;
 
 pub(crate) use dtype::infer_dtype;
-pub use rule::{InferError, Rule};
 pub(crate) use rule::types_text;
+pub use rule::{InferError, Rule};
 pub(crate) use shape::check_size;
 
 use crate::{DType, Op, Shape};
@@ -63,9 +63,17 @@ impl Op {
     /// The number of operands; `None` for one or more.
     pub fn arity(&self) -> Option<usize> {
         Some(match self {
-            Self::Input { .. } | Self::Fill { .. } | Self::Constant { .. } | Self::Iota { .. } | Self::Random { .. } => 0,
+            Self::Input { .. }
+            | Self::Fill { .. }
+            | Self::Constant { .. }
+            | Self::Iota { .. }
+            | Self::Random { .. } => 0,
             Self::Unary(_) | Self::Cast | Self::Bitcast => 1,
-            Self::Reshape | Self::Permute { .. } | Self::Expand | Self::Slice { .. } | Self::Unfold { .. } => 1,
+            Self::Reshape
+            | Self::Permute { .. }
+            | Self::Expand
+            | Self::Slice { .. }
+            | Self::Unfold { .. } => 1,
             Self::Reduce { .. } | Self::ArgReduce { .. } | Self::Scan { .. } => 1,
             Self::Sort { .. } | Self::ArgSort { .. } => 1,
             Self::Binary(_) | Self::Compare(_) | Self::Contract { .. } => 2,

@@ -140,7 +140,7 @@ pub struct Store {
     pub value: Operand,
 }
 
-/// An iteration space with straight-line code: see the [module](self).
+/// An iteration space with straight-line code executed at each of its points.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// The iteration space.

@@ -1,7 +1,7 @@
 //! The intermediate representation of burn-mlir: pure data and the decisions made on it.
 //!
 //! A window of recorded tensor operations is a [`Graph`]. [`plan`](mod@plan) turns a graph into a
-//! [`Plan`]: fused [`Kernel`]s, the buffers they read and write, and the order they run in. Both a
+//! [`Plan`](plan::Plan): fused [`Kernel`]s, the buffers they read and write, and the order they run in. Both a
 //! graph and a kernel have a textual form that prints, parses and verifies, so every decision can
 //! be read, diffed and tested as text. This crate knows neither MLIR nor Burn nor any device.
 
@@ -11,6 +11,7 @@ mod dtype_set;
 mod graph;
 mod infer;
 mod kernel;
+mod layout;
 mod literal;
 mod op;
 pub mod plan;
@@ -31,6 +32,7 @@ pub use kernel::{
 };
 pub use literal::Literal;
 pub use op::{ArgReduceOp, BinaryOp, CompareOp, Labels, Op, ReduceOp, ScatterOp, SliceDim, UnaryOp};
+pub use plan::{Argument, Buffer, BufferSource, Launch, Plan, PlanError, ResultPlace};
 pub use program::{Phase, Program};
 pub use shape::Shape;
 pub use target::{HostTarget, NvptxTarget, Target};

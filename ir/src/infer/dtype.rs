@@ -15,7 +15,11 @@ pub(crate) fn infer_dtype(op: &Op, operands: &[DType], declared: Option<DType>) 
         (Op::Binary(op), &[a, b]) => same(within(op.domain(), a)?, b),
         (Op::Compare(op), &[a, b]) => same(within(op.domain(), a)?, b).map(|_| DType::Bool),
         (Op::Select, &[condition, a, b]) => {
-            if condition == DType::Bool { same(a, b) } else { Err(Rule::Condition(condition)) }
+            if condition == DType::Bool {
+                same(a, b)
+            } else {
+                Err(Rule::Condition(condition))
+            }
         }
         (Op::Bitcast, &[from]) => {
             let to = given()?;

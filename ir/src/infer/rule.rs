@@ -91,13 +91,13 @@ pub enum Rule {
     #[error("cannot become {to}: another number of elements")]
     Elements {
         /// The shape asked for.
-        to: Shape,
+        to: String,
     },
     /// Only extents of 1 expand.
     #[error("cannot expand to {to}: axes must be kept or have extent 1")]
     Expand {
         /// The shape asked for.
-        to: Shape,
+        to: String,
     },
     /// One range for each axis.
     #[error("{got} ranges for rank {rank}")]
@@ -123,7 +123,7 @@ pub enum Rule {
     },
     /// Updates must have the shape of the box they replace.
     #[error("updates must have the shape of the box, {0}")]
-    Box(Shape),
+    Box(String),
     /// A window's parameters.
     #[error("size, step and dilation of a window must be at least 1")]
     Window,
@@ -133,7 +133,7 @@ pub enum Rule {
         /// The labels.
         labels: String,
         /// The operand's shape.
-        shape: Shape,
+        shape: String,
     },
     /// A label used twice in one operand or in the result.
     #[error("label '{0}' stands twice in \"{1}\"")]

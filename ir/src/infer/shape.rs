@@ -6,11 +6,17 @@ use crate::{DType, Labels, Op, Shape, SliceDim};
 use smallvec::SmallVec;
 
 /// The shape of `op`'s result. `operands` has as many operands as the operation takes.
-pub(super) fn infer_shape(op: &Op, operands: &[(DType, &Shape)], declared: Option<&Shape>) -> Result<Shape, Rule> {
+pub(super) fn infer_shape(
+    op: &Op,
+    operands: &[(DType, &Shape)],
+    declared: Option<&Shape>,
+) -> Result<Shape, Rule> {
     let shapes: SmallVec<[&Shape; 4]> = operands.iter().map(|operand| operand.1).collect();
     match (op, shapes.as_slice()) {
         (Op::Input { layout, .. }, _) => Ok(layout.shape.clone()),
-        (Op::Fill { .. } | Op::Constant { .. } | Op::Random { .. }, _) => declared.cloned().ok_or(Rule::NoShape),
+        (Op::Fill { .. } | Op::Constant { .. } | Op::Random { .. }, _) => {
+            declared.cloned().ok_or(Rule::NoShape)
+        }
         (Op::Iota { axis }, _) => {
             let shape = declared.ok_or(Rule::NoShape)?;
             checked_axis(*axis, shape)?;
@@ -19,13 +25,14 @@ pub(super) fn infer_shape(op: &Op, operands: &[(DType, &Shape)], declared: Optio
         (Op::Reshape, &[from]) => {
             let to = declared.ok_or(Rule::NoShape)?;
             let kept = elements(from).is_some() && elements(from) == elements(to);
-            if kept { Ok(to.clone()) } else { Err(Rule::Elements { to: to.clone() }) }
+            if kept { Ok(to.clone()) } else { Err(Rule::Elements { to: to.to_string() }) }
         }
         (Op::Permute { axes }, &[from]) => permute(axes, from),
         (Op::Expand, &[from]) => {
             let to = declared.ok_or(Rule::NoShape)?;
-            let fits = from.rank() == to.rank() && from.iter().zip(to.iter()).all(|(&a, &b)| a == 1 || a == b);
-            if fits { Ok(to.clone()) } else { Err(Rule::Expand { to: to.clone() }) }
+            let fits =
+                from.rank() == to.rank() && from.iter().zip(to.iter()).all(|(&a, &b)| a == 1 || a == b);
+            if fits { Ok(to.clone()) } else { Err(Rule::Expand { to: to.to_string() }) }
         }
         (Op::Slice { dims }, &[from]) => slice(dims, from),
         (&Op::Unfold { axis, size, step, dilation }, &[from]) => unfold(axis, [size, step, dilation], from),
@@ -51,11 +58,15 @@ pub(super) fn infer_shape(op: &Op, operands: &[(DType, &Shape)], declared: Optio
         (Op::Concat { axis }, [first, rest @ ..]) => concat(*axis, first, rest),
         (Op::SliceUpdate { dims }, &[data, updates]) => {
             let replaced = slice(dims, data)?;
-            if replaced == *updates { Ok(data.clone()) } else { Err(Rule::Box(replaced)) }
+            if replaced == *updates { Ok(data.clone()) } else { Err(Rule::Box(replaced.to_string())) }
         }
         // Elementwise operations.
         (_, [first, rest @ ..]) => {
-            if rest.iter().all(|shape| shape == first) { Ok((*first).clone()) } else { Err(Rule::Shapes) }
+            if rest.iter().all(|shape| shape == first) {
+                Ok((*first).clone())
+            } else {
+                Err(Rule::Shapes)
+            }
         }
         (_, []) => Err(Rule::NoOperand),
     }
@@ -85,7 +96,11 @@ fn checked_axis(axis: usize, shape: &Shape) -> Result<usize, Rule> {
 fn permute(axes: &[usize], from: &Shape) -> Result<Shape, Rule> {
     let rank = from.rank();
     let each_once = axes.len() == rank && (0..rank).all(|axis| axes.contains(&axis));
-    if each_once { Ok(axes.iter().map(|&axis| from[axis]).collect()) } else { Err(Rule::Permutation { rank }) }
+    if each_once {
+        Ok(axes.iter().map(|&axis| from[axis]).collect())
+    } else {
+        Err(Rule::Permutation { rank })
+    }
 }
 
 fn slice(dims: &[SliceDim], from: &Shape) -> Result<Shape, Rule> {
@@ -166,7 +181,7 @@ fn concat(axis: usize, first: &Shape, rest: &[&Shape]) -> Result<Shape, Rule> {
 fn contract(operands: [(&Labels, &Shape); 2], out: &Labels) -> Result<Shape, Rule> {
     for (labels, shape) in operands {
         if labels.0.len() != shape.rank() {
-            return Err(Rule::LabelCount { labels: labels.to_string(), shape: shape.clone() });
+            return Err(Rule::LabelCount { labels: labels.to_string(), shape: shape.to_string() });
         }
     }
     for labels in [operands[0].0, operands[1].0, out] {

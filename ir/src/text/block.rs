@@ -4,8 +4,8 @@ use super::ParseError;
 use super::cursor::Cursor;
 use super::separated::Separated;
 use crate::{
-    Access, ArgReduceOp, BinaryOp, Block, CompareOp, DimKind, DomainDim, Gather, Instr, Operand, Param, ParamId,
-    ParamMode, Statement, Store, UnaryOp,
+    Access, ArgReduceOp, BinaryOp, Block, CompareOp, DimKind, DomainDim, Gather, Instr, Operand, Param,
+    ParamId, ParamMode, Statement, Store, UnaryOp,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -150,7 +150,11 @@ pub(super) fn block(cursor: &mut Cursor<'_>) -> Result<Block, ParseError> {
         cursor.arrow()?;
         block.stores.push(Store { value, param: param(cursor)?, access: access(cursor)? });
     }
-    if cursor.eat('}') { Ok(block) } else { cursor.error("`store` or `}` (after parameters `@`, then statements `%`)") }
+    if cursor.eat('}') {
+        Ok(block)
+    } else {
+        cursor.error("`store` or `}` (after parameters `@`, then statements `%`)")
+    }
 }
 
 fn domain_dim(cursor: &mut Cursor<'_>) -> Result<DomainDim, ParseError> {

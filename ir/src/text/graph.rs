@@ -6,7 +6,8 @@ use super::layout::{LayoutTail, dense_strides};
 use super::separated::Separated;
 use crate::op::type_text;
 use crate::{
-    ArgReduceOp, BinaryOp, CompareOp, Graph, Labels, Layout, Node, Op, Shape, SliceDim, Strides, UnaryOp, ValueId,
+    ArgReduceOp, BinaryOp, CompareOp, Graph, Labels, Layout, Node, Op, Shape, SliceDim, Strides, UnaryOp,
+    ValueId,
 };
 use smallvec::SmallVec;
 use std::fmt;

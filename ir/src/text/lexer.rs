@@ -55,11 +55,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
     Ok(tokens)
 }
 
-fn line_tokens<'a>(
-    content: &'a str,
-    line: usize,
-    tokens: &mut Vec<Token<'a>>,
-) -> Result<(), ParseError> {
+fn line_tokens<'a>(content: &'a str, line: usize, tokens: &mut Vec<Token<'a>>) -> Result<(), ParseError> {
     let mut rest = content;
     let mut column = 1;
     while let Some(first) = rest.chars().next() {
@@ -75,7 +71,14 @@ fn line_tokens<'a>(
         } else if let Some(text) = rest.strip_prefix('"') {
             match text.find('"') {
                 Some(end) => (Some(Kind::Quoted(&text[..end])), end + 2),
-                None => return Err(unexpected(line, column, "a closing `\"` on the same line", "the end of the line")),
+                None => {
+                    return Err(unexpected(
+                        line,
+                        column,
+                        "a closing `\"` on the same line",
+                        "the end of the line",
+                    ));
+                }
             }
         } else {
             match word_length(rest) {

@@ -105,7 +105,7 @@ pub struct ParseError {
 
 #[cfg(test)]
 mod tests {
-    use crate::{ArgReduceOp, BinaryOp, CompareOp, UnaryOp};
+    use crate::{ArgReduceOp, BinaryOp, CompareOp, Graph, Kernel, UnaryOp};
     use std::collections::HashSet;
 
     /// An operation is read by its first word, so no word may name two.
@@ -117,11 +117,22 @@ mod tests {
                 .chain(CompareOp::ALL.iter().map(|op| op.name()))
                 .chain(ArgReduceOp::ALL.iter().map(|op| op.name()))
         };
-        let in_graphs = functions().chain(super::graph::FORMS.iter().map(|form| form.0));
-        let in_blocks = functions().chain(super::block::FORMS.iter().map(|form| form.0));
+        let mut in_graphs = functions().chain(super::graph::FORMS.iter().map(|form| form.0));
+        let mut in_blocks = functions().chain(super::block::FORMS.iter().map(|form| form.0));
         let mut seen = HashSet::new();
-        assert_eq!(in_graphs.filter(|word| !seen.insert(*word)).next(), None);
+        assert_eq!(in_graphs.find(|word| !seen.insert(*word)), None);
         seen.clear();
-        assert_eq!(in_blocks.filter(|word| !seen.insert(*word)).next(), None);
+        assert_eq!(in_blocks.find(|word| !seen.insert(*word)), None);
+    }
+
+    #[test]
+    fn the_examples_above_are_valid() {
+        let documentation = include_str!("mod.rs").lines().map(|line| line.trim_start_matches("//! "));
+        let example =
+            documentation.skip_while(|line| *line != "```text").skip(1).take_while(|line| *line != "```");
+        let example = example.collect::<Vec<_>>().join("\n");
+        let (graph, kernel) = example.split_once("\n//!\n").unwrap();
+        assert_eq!(Graph::parse(graph).unwrap().verify(), Ok(()));
+        assert_eq!(Kernel::parse(kernel).unwrap().verify(), Ok(()));
     }
 }

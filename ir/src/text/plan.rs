@@ -27,7 +27,8 @@ impl fmt::Display for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "launch kernel {} ({})", self.kernel.0, Separated(&self.arguments))?;
         if !self.scalars.is_empty() {
-            write!(f, " scalars {:?}", self.scalars)?;
+            let scalars: Vec<_> = self.scalars.iter().map(|slot| format!("${slot}")).collect();
+            write!(f, " scalars [{}]", Separated(&scalars))?;
         }
         Ok(())
     }

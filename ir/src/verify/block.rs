@@ -63,7 +63,9 @@ impl Block {
     /// Every access of a statement or a store.
     fn accesses(&self) -> impl Iterator<Item = &Access> {
         let of_statements = self.body.iter().filter_map(|statement| match &statement.instr {
-            Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => Some(access),
+            Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => {
+                Some(access)
+            }
             Instr::Gather(Gather { access, .. }) => Some(access),
             _ => None,
         });
@@ -133,7 +135,11 @@ impl Block {
         }
         let (strides, walked): (Vec<i64>, Vec<usize>) =
             store.access.strides.iter().zip(sizes).filter(|(stride, _)| **stride != 0).unzip();
-        if is_injective(&strides, &walked) { Ok(()) } else { Err(Violation::Overlap(store.access.to_string())) }
+        if is_injective(&strides, &walked) {
+            Ok(())
+        } else {
+            Err(Violation::Overlap(store.access.to_string()))
+        }
     }
 
     /// Outputs are written, and what is updated in place is read where it is written.

@@ -28,8 +28,11 @@ impl Graph {
         if let Some(operand) = node.operands.iter().find(|operand| operand.index() >= index) {
             return Err(Violation::OperandOrder(operand.to_string()));
         }
-        let operands: SmallVec<[(DType, &Shape); 4]> =
-            node.operands.iter().map(|&operand| (self.node(operand).dtype, &self.node(operand).shape)).collect();
+        let operands: SmallVec<[(DType, &Shape); 4]> = node
+            .operands
+            .iter()
+            .map(|&operand| (self.node(operand).dtype, &self.node(operand).shape))
+            .collect();
         let (dtype, shape) = infer(&node.op, &operands, Declared::both(node.dtype, &node.shape))
             .map_err(|error| Violation::Operands { types: error.types, rule: error.rule })?;
         if (dtype, &shape) != (node.dtype, &node.shape) {

@@ -4,7 +4,9 @@ use super::access::check_strides;
 use super::{VerifyError, Violation, check_constant, check_scalar};
 use crate::infer::infer_dtype;
 use crate::text::Separated;
-use crate::{Access, Block, DType, Gather, Instr, Labels, Op, Operand, Param, ParamId, ParamMode, Rule, Statement};
+use crate::{
+    Access, Block, DType, Gather, Instr, Labels, Op, Operand, Param, ParamId, ParamMode, Rule, Statement,
+};
 use smallvec::{SmallVec, smallvec};
 
 impl Block {
@@ -16,7 +18,12 @@ impl Block {
         Ok(())
     }
 
-    fn verify_statement(&self, index: usize, statement: &Statement, sizes: &[usize]) -> Result<(), Violation> {
+    fn verify_statement(
+        &self,
+        index: usize,
+        statement: &Statement,
+        sizes: &[usize],
+    ) -> Result<(), Violation> {
         let operands = statement.instr.operands();
         if let Some(operand) = operands.iter().find(|operand| operand.0 as usize >= index) {
             return Err(Violation::OperandOrder(operand.to_string()));
@@ -46,7 +53,8 @@ impl Block {
         if matches!(op, Op::Gather { .. }) {
             types.insert(0, dtype);
         }
-        let computed = infer_dtype(&op, &types, Some(dtype)).map_err(|rule| self.broken_rule(&operands, rule))?;
+        let computed =
+            infer_dtype(&op, &types, Some(dtype)).map_err(|rule| self.broken_rule(&operands, rule))?;
         if computed == dtype {
             Ok(())
         } else {
@@ -57,7 +65,11 @@ impl Block {
     fn verify_gather(&self, gather: &Gather, dtype: DType, sizes: &[usize]) -> Result<(), Violation> {
         let mode = self.check_read(gather.param, dtype)?.mode;
         if mode == ParamMode::InOut {
-            return Err(Violation::Mode { param: gather.param.to_string(), mode: "inout", used: "gathered from" });
+            return Err(Violation::Mode {
+                param: gather.param.to_string(),
+                mode: "inout",
+                used: "gathered from",
+            });
         }
         if gather.extent == 0 {
             return Err(Violation::GatherExtent);
@@ -80,7 +92,9 @@ impl Block {
         let param = id.to_string();
         match self.params.get(id.0 as usize) {
             None => Err(Violation::NoParam { param, count: self.params.len() }),
-            Some(&Param { dtype: found, .. }) if found != needed => Err(Violation::ParamType { param, needed, found }),
+            Some(&Param { dtype: found, .. }) if found != needed => {
+                Err(Violation::ParamType { param, needed, found })
+            }
             Some(param) => Ok(param),
         }
     }
@@ -99,7 +113,8 @@ impl Block {
 /// An affine function must fit an i64.
 fn verify_index(access: &Access, offset: i64, sizes: &[usize]) -> Result<(), Violation> {
     check_strides(&access.strides, sizes, 1)?;
-    let ends = access.strides.iter().zip(sizes).map(|(&stride, &size)| stride * size.saturating_sub(1) as i64);
+    let ends =
+        access.strides.iter().zip(sizes).map(|(&stride, &size)| stride * size.saturating_sub(1) as i64);
     let (low, high) = ends.fold((offset as i128, offset as i128), |(low, high), end| {
         (low + i128::from(end.min(0)), high + i128::from(end.max(0)))
     });
@@ -112,7 +127,9 @@ impl Instr {
         match *self {
             Self::Load { .. } | Self::Scalar { .. } | Self::Constant { .. } => smallvec![],
             Self::Index { .. } | Self::Random { .. } => smallvec![],
-            Self::Gather(Gather { index: a, .. }) | Self::Unary(_, a) | Self::Cast(a) | Self::Bitcast(a) => smallvec![a],
+            Self::Gather(Gather { index: a, .. }) | Self::Unary(_, a) | Self::Cast(a) | Self::Bitcast(a) => {
+                smallvec![a]
+            }
             Self::Reduce(_, a) | Self::ArgReduce(_, a) => smallvec![a],
             Self::Binary(_, a, b) | Self::Compare(_, a, b) | Self::Contract(a, b) => smallvec![a, b],
             Self::Select(c, a, b) => smallvec![c, a, b],

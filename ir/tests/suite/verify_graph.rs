@@ -1,6 +1,6 @@
 //! Every rule on graphs: text in, error text out.
 
-use burn_mlir_ir::{DType, Graph, Layout, Op, Shape};
+use burn_mlir_ir::{DType, Graph, Labels, Layout, Op, Shape, ValueId};
 use insta::assert_snapshot;
 
 /// The verifier's answer to a graph of these lines, with scalars `$0: f32`, `$1: u32`.
@@ -114,7 +114,12 @@ fn ranges() {
     assert_snapshot!(check_op("slice [2:+4:-1, 0:+6:1] %0 : f32[4, 6]"), @"%3 = slice [2:+4:-1, 0:+6:1] %0 : f32[4, 6]: applied to (f32[4, 6]): the range of axis 0 leaves its extent of 4");
     assert_snapshot!(check_op("slice_update [0:+2:1, 0:+6:1] %0, %0 : f32[4, 6]"), @"%3 = slice_update [0:+2:1, 0:+6:1] %0, %0 : f32[4, 6]: applied to (f32[4, 6], f32[4, 6]): updates must have the shape of the box, [2, 6]");
     // Products and sums beyond 64 bits do not wrap around into the range.
-    for range in ["0:+3:9223372036854775807", "1:+4611686018427387904:4", "18446744073709551615:+2:1", "0:+2:-9223372036854775808"] {
+    for range in [
+        "0:+3:9223372036854775807",
+        "1:+4611686018427387904:4",
+        "18446744073709551615:+2:1",
+        "0:+2:-9223372036854775808",
+    ] {
         let found = check_op(&format!("slice [{range}, 0:+6:1] %0 : f32[4, 6]"));
         assert!(found.ends_with("the range of axis 0 leaves its extent of 4"), "{found}");
     }
@@ -127,6 +132,16 @@ fn labels() {
     assert_snapshot!(check_op("contract \"mk,kn->mn\" %0, %0 : f32[4, 6]"), @r#"%3 = contract "mk,kn->mn" %0, %0 : f32[4, 6]: applied to (f32[4, 6], f32[4, 6]): label 'k' has extents 6 and 4"#);
     assert_snapshot!(check_op("contract \"mk,nk->mx\" %0, %0 : f32[4, 6]"), @r#"%3 = contract "mk,nk->mx" %0, %0 : f32[4, 6]: applied to (f32[4, 6], f32[4, 6]): label 'n' is in one operand only and not in the result"#);
     assert_snapshot!(check_op("contract \"mk,mk->mx\" %0, %0 : f32[4, 6]"), @r#"%3 = contract "mk,mk->mx" %0, %0 : f32[4, 6]: applied to (f32[4, 6], f32[4, 6]): label 'x' of the result is in no operand"#);
+}
+
+/// The parser only reads letters; a label made otherwise is refused, too.
+#[test]
+fn labels_are_letters() {
+    let mut graph = Graph::parse("graph () { %0 = input 0 : f32[4] return }").unwrap();
+    let labels = Labels::new("1");
+    let op = Op::Contract { lhs: labels.clone(), rhs: labels, out: Labels::new("") };
+    graph.push(op, &[ValueId(0), ValueId(0)], DType::F32, Shape::default());
+    assert_snapshot!(graph.verify().unwrap_err(), @r#"%1 = contract "1,1->" %0, %0 : f32[]: applied to (f32[4], f32[4]): labels must be letters"#);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! The textual form: printing, reading, errors.
 
-mod common;
-
+use crate::random;
 use burn_mlir_ir::{BinaryOp, CompareOp, DType, Graph, Kernel, Literal, UnaryOp};
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -102,7 +101,9 @@ fn constants() {
         assert_eq!(literal.to_string(), text);
         assert_eq!(text.parse(), Ok(literal));
     }
-    for text in ["", "NaN", "-nan", "nan0x1", "nan0x", "infinity", "1_000", "9223372036854775808", "0x10", "e", "."] {
+    for text in
+        ["", "NaN", "-nan", "nan0x1", "nan0x", "infinity", "1_000", "9223372036854775808", "0x10", "e", "."]
+    {
         assert_eq!(text.parse::<Literal>(), Err(()), "{text}");
     }
 }
@@ -188,35 +189,81 @@ fn element_types_read_back() {
 /// Words and characters of the grammar in any order.
 fn soup() -> impl Strategy<Value = String> {
     const WORDS: &[&str] = &[
-        "graph", "block", "sort", "scan", "scatter", "(", ")", "{", "}", "[", "]", ",", ":", "=", "+", "%", "$", "@", "->",
-        "-", "\"", "//", "\n", "é", "0", "1", "%0 =", "@0 =", "input", "reduce", "sum", "max", "add", "exp", "f32", "return",
-        "store", "p", "r", "axis", "shape", "contract", "\"mk,kn->mn\"", "slice", "nan0x", "1e-", "1e5", "-inf", "constant",
+        "graph",
+        "block",
+        "sort",
+        "scan",
+        "scatter",
+        "(",
+        ")",
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        "=",
+        "+",
+        "%",
+        "$",
+        "@",
+        "->",
+        "-",
+        "\"",
+        "//",
+        "\n",
+        "é",
+        "0",
+        "1",
+        "%0 =",
+        "@0 =",
+        "input",
+        "reduce",
+        "sum",
+        "max",
+        "add",
+        "exp",
+        "f32",
+        "return",
+        "store",
+        "p",
+        "r",
+        "axis",
+        "shape",
+        "contract",
+        "\"mk,kn->mn\"",
+        "slice",
+        "nan0x",
+        "1e-",
+        "1e5",
+        "-inf",
+        "constant",
     ];
     proptest::collection::vec(proptest::sample::select(WORDS), 0..30).prop_map(|words| words.join(" "))
 }
 
 proptest! {
     #[test]
-    fn a_graph_reads_back(graph in common::graph()) {
+    fn a_graph_reads_back(graph in random::graph()) {
         let text = graph.to_string();
         prop_assert_eq!(Graph::parse(&text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?, graph);
     }
 
     /// So different kernels have different texts: the text can be a key.
     #[test]
-    fn a_kernel_reads_back(kernel in common::kernel()) {
+    fn a_kernel_reads_back(kernel in random::kernel()) {
         let text = kernel.to_string();
         prop_assert_eq!(Kernel::parse(&text).map_err(|error| TestCaseError::fail(format!("{error}\n{text}")))?, kernel);
     }
 
     #[test]
-    fn a_constant_reads_back(literal in common::literal()) {
+    fn a_constant_reads_back(literal in random::literal()) {
         prop_assert_eq!(literal.to_string().parse(), Ok(literal));
     }
 
     /// Verifiers answer whatever they are given; most of this is refused.
     #[test]
-    fn verifiers_do_not_panic(graph in common::graph(), kernel in common::kernel()) {
+    fn verifiers_do_not_panic(graph in random::graph(), kernel in random::kernel()) {
         let _ = (graph.verify(), kernel.verify());
     }
 
@@ -229,7 +276,7 @@ proptest! {
 
     /// Text cut off anywhere is refused where it ends, or in the token that was cut.
     #[test]
-    fn a_cut_graph_is_refused(graph in common::graph(), part in 0.0..1.0) {
+    fn a_cut_graph_is_refused(graph in random::graph(), part in 0.0..1.0) {
         let text = graph.to_string();
         let cut = (text.len() as f64 * part) as usize;
         prop_assert!(Graph::parse(&text[..cut]).is_err());

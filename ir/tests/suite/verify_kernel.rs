@@ -72,7 +72,9 @@ fn domains() {
     assert_snapshot!(check("block [p 1] () { }"), @"block [p 1]: dimension 0 has size 1 and must be left out");
     assert_snapshot!(check("block [r 2, p 0] () { }"), @"block [r 2, p 0]: parallel dimension 1 has size 0: such a kernel is never launched");
     let many = vec!["p 2"; 33].join(", ");
-    assert!(check(&format!("block [{many}] () {{ }}")).ends_with("a domain has at most 32 dimensions, not 33"));
+    assert!(
+        check(&format!("block [{many}] () {{ }}")).ends_with("a domain has at most 32 dimensions, not 33")
+    );
     let copy = |load: &str| {
         check(&format!(
             "block [p 2, p 3] () {{ @0 = in f32 align 4 @1 = out f32 align 4

@@ -1,9 +1,9 @@
 //! Random graphs and kernels: of every form, with extreme numbers, rarely well formed.
 
 use burn_mlir_ir::{
-    Access, ArgReduceOp, BinaryOp, Block, CompareOp, DType, DimKind, DomainDim, Gather, Graph, Instr, Kernel, Labels,
-    Layout, Literal, Node, Op, Operand, Param, ParamId, ParamMode, ReduceOp, Scan, Scatter, ScatterOp, Shape, SliceDim,
-    Sort, Statement, Store, UnaryOp, ValueId,
+    Access, ArgReduceOp, BinaryOp, Block, CompareOp, DType, DimKind, DomainDim, Gather, Graph, Instr, Kernel,
+    Labels, Layout, Literal, Node, Op, Operand, Param, ParamId, ParamMode, ReduceOp, Scan, Scatter,
+    ScatterOp, Shape, SliceDim, Sort, Statement, Store, UnaryOp, ValueId,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -39,8 +39,19 @@ pub fn literal() -> impl Strategy<Value = Literal> {
         any::<u64>().prop_map(Literal::Float),
         any::<f64>().prop_map(Literal::float),
         any::<i64>().prop_map(Literal::Int),
-        select(vec![0.0, -0.0, 1.0, f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -f64::NAN, 1e300, f64::MIN_POSITIVE, 5e-324])
-            .prop_map(Literal::float),
+        select(vec![
+            0.0,
+            -0.0,
+            1.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+            -f64::NAN,
+            1e300,
+            f64::MIN_POSITIVE,
+            5e-324
+        ])
+        .prop_map(Literal::float),
     ]
 }
 
@@ -73,8 +84,12 @@ fn op() -> impl Strategy<Value = Op> {
     let views = prop_oneof![
         sizes().prop_map(|axes| Op::Permute { axes }),
         ranges().prop_map(|dims| Op::Slice { dims }),
-        [size(), size(), size(), size()]
-            .prop_map(|[axis, size, step, dilation]| Op::Unfold { axis, size, step, dilation }),
+        [size(), size(), size(), size()].prop_map(|[axis, size, step, dilation]| Op::Unfold {
+            axis,
+            size,
+            step,
+            dilation
+        }),
         ranges().prop_map(|dims| Op::SliceUpdate { dims }),
     ];
     let combinations = prop_oneof![
@@ -92,9 +107,8 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 fn node() -> impl Strategy<Value = Node> {
-    let operation = (op(), vec((0u32..8).prop_map(ValueId), 0..4), dtype(), shape()).prop_map(
-        |(op, operands, dtype, shape)| Node { op, operands: operands.into(), dtype, shape },
-    );
+    let operation = (op(), vec((0u32..8).prop_map(ValueId), 0..4), dtype(), shape())
+        .prop_map(|(op, operands, dtype, shape)| Node { op, operands: operands.into(), dtype, shape });
     let input = (0u32..9, dtype(), shape(), vec(stride(), 0..4), stride(), any::<bool>()).prop_map(
         |(slot, dtype, shape, strides, offset, donated)| {
             let layout = Layout { shape: shape.clone(), strides: strides.into(), offset };
@@ -125,14 +139,20 @@ fn param() -> impl Strategy<Value = ParamId> {
 fn instr() -> impl Strategy<Value = Instr> {
     prop_oneof![
         (param(), access()).prop_map(|(param, access)| Instr::Load { param, access }),
-        (param(), access(), operand(), stride(), size()).prop_map(|(param, access, index, stride, extent)| {
-            Instr::Gather(Gather { param, access, index, stride, extent })
-        }),
+        (param(), access(), operand(), stride(), size()).prop_map(
+            |(param, access, index, stride, extent)| {
+                Instr::Gather(Gather { param, access, index, stride, extent })
+            }
+        ),
         (0u32..4).prop_map(|slot| Instr::Scalar { slot }),
         literal().prop_map(|value| Instr::Constant { value }),
         (access(), stride()).prop_map(|(access, offset)| Instr::Index { access, offset }),
-        (0u32..4, 0u32..4, access(), stride())
-            .prop_map(|(key, stream, access, offset)| Instr::Random { key, stream, access, offset }),
+        (0u32..4, 0u32..4, access(), stride()).prop_map(|(key, stream, access, offset)| Instr::Random {
+            key,
+            stream,
+            access,
+            offset
+        }),
         (select(UnaryOp::ALL), operand()).prop_map(|(op, a)| Instr::Unary(op, a)),
         (select(BinaryOp::ALL), operand(), operand()).prop_map(|(op, a, b)| Instr::Binary(op, a, b)),
         (select(CompareOp::ALL), operand(), operand()).prop_map(|(op, a, b)| Instr::Compare(op, a, b)),
@@ -149,12 +169,19 @@ fn block() -> impl Strategy<Value = Block> {
     let kind = select(vec![DimKind::Parallel, DimKind::Reduction]);
     let dim = (size(), kind).prop_map(|(size, kind)| DomainDim { size, kind });
     let mode = select(vec![ParamMode::In, ParamMode::Out, ParamMode::InOut]);
-    let parameter = (dtype(), mode, size()).prop_map(|(dtype, mode, alignment)| Param { dtype, mode, alignment });
+    let parameter =
+        (dtype(), mode, size()).prop_map(|(dtype, mode, alignment)| Param { dtype, mode, alignment });
     let statement = (instr(), dtype()).prop_map(|(instr, dtype)| Statement { instr, dtype });
-    let store = (param(), access(), operand()).prop_map(|(param, access, value)| Store { param, access, value });
-    (vec(dim, 0..4), vec(parameter, 0..4), vec(dtype(), 0..4), vec(statement, 0..10), vec(store, 0..3)).prop_map(
-        |(domain, params, scalars, body, stores)| Block { domain: domain.into(), params, scalars, body, stores },
-    )
+    let store =
+        (param(), access(), operand()).prop_map(|(param, access, value)| Store { param, access, value });
+    (vec(dim, 0..4), vec(parameter, 0..4), vec(dtype(), 0..4), vec(statement, 0..10), vec(store, 0..3))
+        .prop_map(|(domain, params, scalars, body, stores)| Block {
+            domain: domain.into(),
+            params,
+            scalars,
+            body,
+            stores,
+        })
 }
 
 pub fn kernel() -> impl Strategy<Value = Kernel> {
