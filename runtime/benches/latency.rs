@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use burn_mlir_runtime::{Batch, Buffer, Device, HostConfig, HostKernel};
 
@@ -37,7 +37,25 @@ fn main() {
     });
     report("submit", 1_000_000, || stream.submit(batch(&one, &buffer, 1)).unwrap());
     stream.synchronize().unwrap();
-    report("run 1000 launches, per launch", 500, || stream.run(batch(&one, &buffer, 1000)).unwrap());
+    // Long enough for the stream's worker to fall asleep.
+    let pause = || std::thread::sleep(Duration::from_micros(300));
+    let rested = |what: &str, call: &dyn Fn()| {
+        let mut times = [(); 200].map(|()| {
+            pause();
+            let start = Instant::now();
+            call();
+            start.elapsed().as_nanos()
+        });
+        times.sort_unstable();
+        println!("{what:32} {:>8} ns (median)", times[100]);
+    };
+    rested("submit, rested", &|| stream.submit(batch(&one, &buffer, 1)).unwrap());
+    rested("submit and synchronize, rested", &|| {
+        stream.submit(batch(&one, &buffer, 1)).unwrap();
+        stream.synchronize().unwrap();
+    });
+    rested("run, rested", &|| stream.run(batch(&one, &buffer, 1)).unwrap());
+    report("run 1000 launches", 500, || stream.run(batch(&one, &buffer, 1000)).unwrap());
     report("run 1000 launches of 8 tiles", 500, || stream.run(batch(&eight, &buffer, 1000)).unwrap());
 }
 

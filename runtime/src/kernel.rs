@@ -63,7 +63,7 @@ impl HostKernel {
     ///
     /// # Safety
     /// Each function follows [`PhaseFn`], may run from several threads at once on disjoint ranges within
-    /// its tiles, stays loaded while `code` lives, and uses no more scratch than told here.
+    /// its tiles (fewer than 2^62), stays loaded while `code` lives, and uses no more scratch than told here.
     pub unsafe fn new(
         label: impl Into<Arc<str>>,
         phases: impl IntoIterator<Item = (PhaseFn, u64)>,

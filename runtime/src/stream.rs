@@ -45,15 +45,31 @@ impl Stream {
     }
 
     /// Queues the launches of a batch and waits for them and all work before them: faster than
-    /// [`submit`](Self::submit) and [`synchronize`](Self::synchronize), as no worker is woken.
+    /// [`submit`](Self::submit) and [`synchronize`](Self::synchronize), as no worker is woken. Returns what
+    /// [`synchronize`](Self::synchronize) would.
     pub fn run(&self, batch: Batch) -> Result<(), RuntimeError> {
         batch.check_device(self.device())?;
         self.queue.run(Work::Batch(batch))
     }
 
+    /// A buffer of `bytes` bytes with undefined contents, usable on every stream.
+    ///
+    /// Unlike [`Device::allocate`](crate::Device::allocate) this waits, when memory is short, for what work
+    /// under way on this stream gives back.
+    pub fn allocate(&self, bytes: usize) -> Result<Buffer, RuntimeError> {
+        let memory = &self.queue.device.memory;
+        memory.allocate(bytes).or_else(|error| {
+            if self.record().is_done() {
+                return Err(error);
+            }
+            self.record().wait();
+            memory.allocate(bytes)
+        })
+    }
+
     /// A new buffer that holds a copy of `data`, usable on every stream at once.
     pub fn upload(&self, data: &[u8]) -> Result<Buffer, RuntimeError> {
-        let buffer = self.queue.device.memory.allocate(data.len())?;
+        let buffer = self.allocate(data.len())?;
         // SAFETY: the buffer is new, so nobody else uses it, and as long as the data.
         unsafe { data.as_ptr().copy_to_nonoverlapping(buffer.address(), data.len()) };
         Ok(buffer)
@@ -138,7 +154,7 @@ impl Stream {
             return Ok(buffer.clone());
         }
         *arena = None;
-        let buffer = self.queue.device.memory.allocate(bytes)?;
+        let buffer = self.allocate(bytes)?;
         Ok(arena.insert(buffer).clone())
     }
 

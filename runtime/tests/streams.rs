@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use burn_mlir_runtime::{Batch, Buffer, Launch, RuntimeError, Stream};
+use burn_mlir_runtime::{Batch, Buffer, Device, HostConfig, Launch, RuntimeError, Stream};
 use common::*;
 use smallvec::smallvec;
 
@@ -232,6 +232,22 @@ fn scratch_that_does_not_fit_is_an_error_of_the_stream() {
     launch(&stream, &kernel("add", &[(add, 4)]), &buffer, &[2]);
     assert!(matches!(stream.synchronize(), Err(RuntimeError::OutOfMemory { .. })));
     assert_eq!(words(&stream, &buffer), [2; 4]);
+}
+
+#[test]
+fn allocation_waits_for_memory_under_way() {
+    let config = HostConfig { threads: Some(1), memory_limit: Some(1 << 20), memory_cached: None };
+    let device = Device::host(config);
+    let stream = device.stream();
+    let buffer = stream.allocate(1 << 20).unwrap();
+    launch(&stream, &kernel("slow", &[(slow_triple_add, 1), (check, 1)]), &buffer, &[0]);
+    drop(buffer);
+    stream.allocate(1 << 20).unwrap();
+    // The error of the work it waited for is still there.
+    assert_eq!(stream.synchronize(), out_of_range("slow"));
+    let kept = stream.allocate(1 << 19).unwrap();
+    assert!(matches!(stream.allocate(1 << 20), Err(RuntimeError::OutOfMemory { .. })));
+    drop(kept);
 }
 
 fn assert_shareable<T: Send + Sync + 'static>() {}

@@ -4,7 +4,7 @@
 //! all are done; idle workers visit the places and help. The publisher never depends on help, so several
 //! streams share the workers without a lock and cannot block one another.
 
-use std::ptr::null_mut;
+use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::thread::Thread;
@@ -53,10 +53,14 @@ struct Shared {
 /// Where a region is visible to workers.
 #[derive(Default)]
 struct Place {
+    /// Null: free. [`WITHDRAWN`]: its publisher waits for the visitors.
     region: AtomicPtr<Region>,
     /// Workers that may hold the region's address. The publisher leaves only at zero.
     visitors: AtomicUsize,
 }
+
+/// Stands for a region that no more workers shall enter.
+const WITHDRAWN: *mut Region = without_provenance_mut(1);
 
 struct Sleeper {
     thread: Thread,
@@ -158,11 +162,13 @@ impl Shared {
             phase.measured(start.elapsed(), done);
         }
         let Some(place) = place else { return };
-        place.region.store(null_mut(), Ordering::SeqCst);
+        // Not yet free: visitors of a next publisher's region could keep this one waiting.
+        place.region.store(WITHDRAWN, Ordering::SeqCst);
         let backoff = Backoff::new();
         while place.visitors.load(Ordering::SeqCst) > 0 {
             backoff.snooze();
         }
+        place.region.store(null_mut(), Ordering::SeqCst);
     }
 
     /// Life of a worker.
@@ -186,27 +192,31 @@ impl Shared {
 
     /// Helps in every place that has work.
     fn visit(&self, scratch: &mut Scratch, woken: bool) {
-        for place in &self.places {
-            if place.region.load(Ordering::Relaxed).is_null() {
-                continue;
-            }
+        let open = |region: *mut Region| !region.is_null() && region != WITHDRAWN;
+        for place in self.places.iter().filter(|place| open(place.region.load(Ordering::Relaxed))) {
             place.visitors.fetch_add(1, Ordering::SeqCst);
-            // SAFETY: a publisher keeps its region alive until it has withdrawn the address and then seen
-            // no visitors; this visitor was counted before it read the address.
-            if let Some(region) = unsafe { place.region.load(Ordering::SeqCst).as_ref() } {
-                let left = region.chunks_left();
-                if woken && left > 1 {
-                    self.wake(WAKE_AT_ONCE.min(left as usize - 1));
-                }
-                // Without scratch this worker cannot help; the publisher does it all.
-                if left > 0
-                    && let Ok(worker) = scratch.reserve(region.worker_bytes)
-                {
-                    // SAFETY: the publisher vouches for the arguments; the scratch is this worker's.
-                    unsafe { region.work(worker) };
-                }
+            let region = place.region.load(Ordering::SeqCst);
+            if open(region) {
+                // SAFETY: a publisher keeps its region alive until it has withdrawn the address and then
+                // seen no visitors; this visitor was counted before it read the address.
+                self.help(unsafe { &*region }, scratch, woken);
             }
             place.visitors.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Works on a region that its publisher keeps alive.
+    fn help(&self, region: &Region, scratch: &mut Scratch, woken: bool) {
+        let left = region.chunks_left();
+        if woken && left > 1 {
+            self.wake(WAKE_AT_ONCE.min(left as usize - 1));
+        }
+        // Without scratch this worker cannot help; the publisher does it all.
+        if left > 0
+            && let Ok(worker) = scratch.reserve(region.worker_bytes)
+        {
+            // SAFETY: the publisher vouches for the arguments; the scratch is this worker's.
+            unsafe { region.work(worker) };
         }
     }
 
