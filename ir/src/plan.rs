@@ -1,6 +1,80 @@
 //! From a graph to kernels, buffers and an order.
+//!
+//! # How a graph becomes kernels
+//!
+//! Planning walks the live nodes from the results to the inputs ([`fuse`]). Each node, when its
+//! turn comes, knows all its readers, and where they read: every reader asked for its operands *at
+//! coordinates*, affine functions of the dimensions of the iteration space of the reader's group
+//! ([`affine`]). A view (reshape, permute, expand, slice, unfold) is no kernel: it changes the
+//! coordinates that its reader asks at ([`views`]). A reshape may have to split a dimension of the
+//! space first; if no split makes the coordinates affine, its operand is stored row-major and read
+//! by element index.
+//!
+//! A node then is placed ([`place`], [`update`]):
+//!
+//! - *Generators* and small expressions of them are computed by every reader.
+//! - *Elementwise* operations and gathers join the group of a reader if all its requests agree on
+//!   the coordinates; if others need the value, too, the group stores it, provided that the group
+//!   computes every element exactly once. A view between the two does no harm: the value is
+//!   computed where it is read. Costly functions are not computed more often than once an element.
+//! - A *reduction* joins if the dimensions of the group that its result does not use are exactly
+//!   the group's reduction dimensions, or can become those. So a softmax's sum and maximum join
+//!   the division that reads them, and what they reduce joins in turn. If its result uses all
+//!   dimensions, the reduction dimensions are new and what reads it becomes its epilogue.
+//! - A *contraction* joins if its result uses all dimensions and nothing else reduces: what reads
+//!   it is its epilogue. Its operands are read from memory.
+//! - Anything else opens a group of its own. `concat` and `slice update` are groups that store
+//!   into boxes; `scatter`, `sort` and `scan` are kernels by themselves.
+//!
+//! Joining never makes a cycle of groups ([`reach`]). Each group is then written as statements
+//! ([`emit`]), brought into a canonical form ([`canonical`]), ordered ([`schedule`]) and given
+//! memory ([`memory`]).
 
-use crate::{DType, Kernel, KernelId, Layout};
+mod affine;
+mod assemble;
+mod canonical;
+mod emit;
+mod fuse;
+mod group;
+mod memory;
+mod place;
+mod reach;
+mod schedule;
+mod update;
+mod views;
+mod window;
+
+use crate::{DType, Graph, Kernel, KernelId, Layout};
+
+/// Why a graph has no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The graph breaks a rule of the representation.
+    #[error("node {node} of the graph is malformed: {reason}")]
+    Malformed {
+        /// The node.
+        node: u32,
+        /// The rule it breaks.
+        reason: &'static str,
+    },
+    /// The planner cannot express a node.
+    #[error("node {node} of the graph cannot be planned: {reason}")]
+    Unsupported {
+        /// The node.
+        node: u32,
+        /// What is missing.
+        reason: &'static str,
+    },
+}
+
+/// Plans a graph: fusion, order, memory.
+pub fn plan(graph: &Graph) -> Result<Plan, PlanError> {
+    let window = window::Window::new(graph)?;
+    let mut fused = fuse::fuse(&window);
+    let mut steps = schedule::schedule(&window, &graph.scalars, &fused)?;
+    let memory = memory::plan_memory(&mut fused.storages, &mut steps);
+    Ok(assemble::assemble(&window, &fused.storages, &memory, steps, &fused.results))
+}
 
 /// Where a plan's buffer comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
