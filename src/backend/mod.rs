@@ -1,0 +1,135 @@
+//! `Mlir`: Burn's backend traits in terms of [`ops`](crate::ops), one file per trait.
+
+mod activation;
+mod boolean;
+mod float;
+mod int;
+mod module;
+mod quantized;
+mod rows;
+
+pub use quantized::QuantizedTensor;
+
+use crate::ops::Padding;
+use crate::{MlirDevice, MlirError, MlirTensor, dtype, record};
+use burn_backend::distributed::{CollectiveTensor, DistributedOps, ReduceOperation};
+use burn_backend::ops::PadMode;
+use burn_backend::ops::TransactionOps;
+use burn_backend::tensor::IndexingUpdateOp;
+use burn_backend::{
+    Backend, BackendTypes, BoolStore, DType, DTypeUsage, DTypeUsageSet, DeviceId, ExecutionError, FloatDType,
+    GraphUnsupported, IntDType, Scalar, TensorData,
+};
+use burn_mlir_ir as ir;
+
+/// The backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mlir;
+
+impl BackendTypes for Mlir {
+    type Device = MlirDevice;
+    type FloatTensorPrimitive = MlirTensor;
+    type IntTensorPrimitive = MlirTensor;
+    type BoolTensorPrimitive = MlirTensor;
+    type QuantizedTensorPrimitive = QuantizedTensor;
+    type GraphPrimitive = GraphUnsupported;
+}
+
+impl Backend for Mlir {
+    fn name(device: &MlirDevice) -> String {
+        format!("mlir<{device}>")
+    }
+
+    fn seed(device: &MlirDevice, seed: u64) {
+        record::seed(*device, seed);
+    }
+
+    fn sync(device: &MlirDevice) -> Result<(), ExecutionError> {
+        record::sync(*device)
+    }
+
+    fn flush(device: &MlirDevice) -> Result<(), ExecutionError> {
+        record::flush(*device)
+    }
+
+    fn dtype_usage(_: &MlirDevice, dtype: DType) -> DTypeUsageSet {
+        match dtype::to_ir(dtype) {
+            Some(ir::DType::F32 | ir::DType::Flex32 | ir::DType::F16 | ir::DType::BF16) => {
+                DTypeUsage::general() | DTypeUsage::Accelerated
+            }
+            Some(_) => DTypeUsage::general(),
+            None => DTypeUsageSet::empty(),
+        }
+    }
+
+    fn device_count(type_id: u16) -> usize {
+        MlirDevice::count(type_id)
+    }
+}
+
+impl TransactionOps<Mlir> for Mlir {}
+
+impl DistributedOps<Mlir> for Mlir {
+    fn all_reduce(tensor: MlirTensor, _: ReduceOperation, _: Vec<DeviceId>) -> CollectiveTensor<Self> {
+        let shape = tensor.ir_shape();
+        CollectiveTensor::new(crate::ops::unsupported("all_reduce", &[&tensor], tensor.dtype, shape))
+    }
+
+    fn sync_collective(_: &MlirDevice) {}
+}
+
+/// The compiler's type for one of Burn's floats; all of them exist.
+fn float_type(dtype: FloatDType) -> ir::DType {
+    dtype::to_ir(dtype.into()).unwrap_or(ir::DType::F32)
+}
+
+/// The compiler's type for one of Burn's integers; all of them exist.
+fn int_type(dtype: IntDType) -> ir::DType {
+    dtype::to_ir(dtype.into()).unwrap_or(ir::DType::I64)
+}
+
+/// A tensor from host data; truth values of any width become ours.
+fn from_data(data: TensorData, device: MlirDevice) -> MlirTensor {
+    let data = match data.dtype() {
+        DType::Bool(BoolStore::U32) => data.convert_dtype(DType::Bool(BoolStore::Native)),
+        _ => data,
+    };
+    record::from_data(device, data)
+}
+
+/// Tensors one after the other; Burn never gives none.
+fn concat(tensors: &[MlirTensor], axis: usize) -> MlirTensor {
+    MlirTensor::concat(tensors, axis).unwrap_or_else(|| {
+        let error = MlirError::Invalid { op: "cat", reason: "no tensors".into() };
+        record::failed(MlirDevice::default(), error, ir::DType::F32, ir::Shape::from([0]))
+    })
+}
+
+/// What a scatter does for one of Burn's updates.
+fn scatter_op(update: IndexingUpdateOp) -> ir::ScatterOp {
+    match update {
+        IndexingUpdateOp::Assign => ir::ScatterOp::Assign,
+        IndexingUpdateOp::Add => ir::ScatterOp::Add,
+        IndexingUpdateOp::Mul => ir::ScatterOp::Mul,
+        IndexingUpdateOp::Min => ir::ScatterOp::Min,
+        IndexingUpdateOp::Max => ir::ScatterOp::Max,
+    }
+}
+
+/// One of Burn's paddings.
+fn pad(tensor: &MlirTensor, pads: &[(usize, usize)], mode: PadMode) -> MlirTensor {
+    if pads.len() != tensor.shape.len() {
+        let reason = format!("{} paddings for rank {}", pads.len(), tensor.shape.len());
+        let error = MlirError::Invalid { op: "pad", reason };
+        return record::failed(tensor.device, error, tensor.dtype, tensor.ir_shape());
+    }
+    match mode {
+        PadMode::Constant(value) => {
+            let (device, value) = (tensor.device, Scalar::Float(value as f64));
+            let one = ir::Shape::new(pads.iter().map(|_| 1));
+            tensor.pad_with(pads, &record::fill(device, value, tensor.dtype, one))
+        }
+        PadMode::Reflect => tensor.pad_from_within(pads, Padding::Reflect),
+        PadMode::Edge => tensor.pad_from_within(pads, Padding::Edge),
+    }
+}

@@ -1,0 +1,298 @@
+//! Convolutions of any number of spatial axes, transposed ones and all gradients: three contractions
+//! between a dense side (a convolution's input), a window side (its output) and a weight
+//! `[window channels, dense channels / groups, kernel..]`. A transposed convolution has the sides
+//! exchanged.
+
+use super::invalid;
+use super::window::Window;
+use crate::MlirTensor;
+use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
+use burn_mlir_ir::Shape;
+use smallvec::SmallVec;
+
+/// Labels of the windows and of the elements in a window.
+const OUTER: &[u8] = b"xyz";
+const KERNEL: &[u8] = b"ijk";
+
+/// Windows along every spatial axis, and the number of groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Geometry {
+    windows: SmallVec<[Window; 3]>,
+    groups: usize,
+}
+
+/// Labels of an operand: named axes, the group's only if there are several.
+fn labels(groups: usize, parts: &[&[u8]]) -> SmallVec<[u8; 12]> {
+    let kept = parts.iter().flat_map(|part| part.iter().copied());
+    kept.filter(|&label| label != b'g' || groups > 1).collect()
+}
+
+impl Geometry {
+    /// Of a convolution `[n, c, s..]` with `[o, c / groups, k..]`.
+    pub(crate) fn of_convolution<const N: usize>(
+        dense: &[usize],
+        weight: &[usize],
+        options: &ConvOptions<N>,
+    ) -> Option<Self> {
+        let groups = options.groups;
+        if dense.len() != N + 2 || !weight_fits::<N>(weight, groups) || dense[1] != weight[1] * groups {
+            return None;
+        }
+        let window = |i: usize| {
+            let (stride, dilation) = (options.stride[i], options.dilation[i]);
+            Window::of_convolution(weight[i + 2], stride, options.padding[i], dilation, dense[i + 2])
+        };
+        Some(Self { windows: (0..N).map(window).collect::<Option<_>>()?, groups })
+    }
+
+    /// Of a transposed convolution `[n, c, s..]` with `[c, o / groups, k..]`.
+    pub(crate) fn of_transposed<const N: usize>(
+        outer: &[usize],
+        weight: &[usize],
+        options: &ConvTransposeOptions<N>,
+    ) -> Option<Self> {
+        let groups = options.groups;
+        if outer.len() != N + 2 || !weight_fits::<N>(weight, groups) || outer[1] != weight[0] {
+            return None;
+        }
+        let window = |i: usize| {
+            let (size, count) = (weight[i + 2], outer[i + 2]);
+            let (stride, dilation, before) = (options.stride[i], options.dilation[i], options.padding[i]);
+            let reach = dilation * size.checked_sub(1)?;
+            let full = count.checked_sub(1)? * stride + reach + 1 + options.padding_out[i];
+            let extent = full.checked_sub(2 * before)?;
+            Some(Window { size, stride, dilation, before, extent, count })
+        };
+        Some(Self { windows: (0..N).map(window).collect::<Option<_>>()?, groups })
+    }
+
+    fn rank(&self) -> usize {
+        self.windows.len()
+    }
+}
+
+/// Whether a weight has the rank of `N` spatial axes and channels for every group.
+fn weight_fits<const N: usize>(weight: &[usize], groups: usize) -> bool {
+    weight.len() == N + 2 && groups > 0 && weight[0].is_multiple_of(groups)
+}
+
+impl MlirTensor {
+    /// Convolution: `[n, c, s..]`, `[o, c / groups, k..]`, `[o]` → `[n, o, s'..]`.
+    pub(crate) fn conv<const N: usize>(
+        &self,
+        weight: &Self,
+        bias: Option<&Self>,
+        options: &ConvOptions<N>,
+    ) -> Self {
+        match Geometry::of_convolution(&self.shape, &weight.shape, options) {
+            Some(geometry) => self.windows_times(weight, &geometry).plus_channels(bias),
+            None => self.misfit(weight, options),
+        }
+    }
+
+    /// Gradient of [`conv`](Self::conv) in its input, of which `shape` is the shape; `self` is the
+    /// output's gradient.
+    pub(crate) fn conv_input_grad<const N: usize>(
+        &self,
+        shape: &[usize],
+        weight: &Self,
+        options: &ConvOptions<N>,
+    ) -> Self {
+        match Geometry::of_convolution(shape, &weight.shape, options) {
+            Some(geometry) => self.spread_times(weight, &geometry),
+            None => self.misfit(weight, options),
+        }
+    }
+
+    /// Gradient of [`conv`](Self::conv) in its weight, of which `shape` is the shape; `self` is the
+    /// input.
+    pub(crate) fn conv_weight_grad<const N: usize>(
+        &self,
+        shape: &[usize],
+        grad: &Self,
+        options: &ConvOptions<N>,
+    ) -> Self {
+        match Geometry::of_convolution(&self.shape, shape, options) {
+            Some(geometry) => self.weight_between(grad, shape, &geometry),
+            None => self.misfit(grad, options),
+        }
+    }
+
+    /// Transposed convolution: `[n, c, s..]`, `[c, o / groups, k..]`, `[o]` → `[n, o, s'..]`.
+    pub(crate) fn conv_transpose<const N: usize>(
+        &self,
+        weight: &Self,
+        bias: Option<&Self>,
+        options: &ConvTransposeOptions<N>,
+    ) -> Self {
+        match Geometry::of_transposed(&self.shape, &weight.shape, options) {
+            Some(geometry) => self.spread_times(weight, &geometry).plus_channels(bias),
+            None => self.misfit(weight, options),
+        }
+    }
+
+    /// Gradient of [`conv_transpose`](Self::conv_transpose) in its input; `self` is the output's
+    /// gradient.
+    pub(crate) fn conv_transpose_input_grad<const N: usize>(
+        &self,
+        weight: &Self,
+        options: &ConvTransposeOptions<N>,
+    ) -> Self {
+        match self.transposed_geometry(&weight.shape, options) {
+            Some(geometry) => self.windows_times(weight, &geometry),
+            None => self.misfit(weight, options),
+        }
+    }
+
+    /// Gradient of [`conv_transpose`](Self::conv_transpose) in its weight, of which `shape` is the
+    /// shape; `self` is the input.
+    pub(crate) fn conv_transpose_weight_grad<const N: usize>(
+        &self,
+        shape: &[usize],
+        grad: &Self,
+        options: &ConvTransposeOptions<N>,
+    ) -> Self {
+        match Geometry::of_transposed(&self.shape, shape, options) {
+            Some(geometry) => grad.weight_between(self, shape, &geometry),
+            None => self.misfit(grad, options),
+        }
+    }
+
+    /// Gradient of a bias: `[n, o, s..]` → `[o]`.
+    pub(crate) fn conv_bias_grad(&self) -> Self {
+        let axes: SmallVec<[usize; 8]> = (0..self.shape.len()).filter(|&axis| axis != 1).collect();
+        let Some(&channels) = self.shape.get(1) else {
+            return self.clone();
+        };
+        self.sum(&axes).reshape([channels])
+    }
+
+    /// Columns of 2D windows: `[n, c, h, w]` → `[n, c · kh · kw, windows]`.
+    pub(crate) fn unfold_2d(
+        &self,
+        size: [usize; 2],
+        stride: [usize; 2],
+        padding: [usize; 2],
+        dilation: [usize; 2],
+    ) -> Self {
+        let window = |i: usize| {
+            let extent = *self.shape.get(i + 2)?;
+            Window::of_convolution(size[i], stride[i], (padding[i], padding[i]), dilation[i], extent)
+        };
+        let (Some(y), Some(x)) = (window(0), window(1)) else {
+            let reason = format!("no window of {size:?} fits");
+            return invalid("unfold4d", &[self], self.dtype, self.ir_shape(), reason);
+        };
+        let (n, c) = (self.shape[0], self.shape[1]);
+        self.windows(2, &[y, x], 0.0).permute(&[0, 1, 4, 5, 2, 3]).reshape([
+            n,
+            c * y.size * x.size,
+            y.count * x.count,
+        ])
+    }
+
+    /// Dense to window side: `[n, c, extent..]`, `[o, c / g, k..]` → `[n, o, count..]`.
+    fn windows_times(&self, weight: &Self, geometry: &Geometry) -> Self {
+        let (rank, g) = (geometry.rank(), geometry.groups);
+        let first = 2 + usize::from(g > 1);
+        let windows = self.split_groups(1, g).windows(first, &geometry.windows, 0.0);
+        let shape = self.spatial_shape(weight.shape[0], geometry.windows.iter().map(|w| w.count));
+        let product = weight.split_groups(0, g).contract(
+            &windows,
+            "conv",
+            [
+                &labels(g, &[b"goc", &KERNEL[..rank]]),
+                &labels(g, &[b"ngc", &OUTER[..rank], &KERNEL[..rank]]),
+                &labels(g, &[b"ngo", &OUTER[..rank]]),
+            ],
+        );
+        product.reshape(shape)
+    }
+
+    /// Window to dense side: `[n, o, count..]`, `[o, c / g, k..]` → `[n, c, extent..]`.
+    fn spread_times(&self, weight: &Self, geometry: &Geometry) -> Self {
+        let (rank, g) = (geometry.rank(), geometry.groups);
+        let first = 2 + usize::from(g > 1);
+        let windows = self.split_groups(1, g).covering_windows(first, &geometry.windows);
+        let channels = weight.shape[1] * g;
+        let shape = self.spatial_shape(channels, geometry.windows.iter().map(|w| w.extent));
+        let kernel_axes: SmallVec<[usize; 3]> = (2..2 + rank).collect();
+        let product = weight.flip(&kernel_axes).split_groups(0, g).contract(
+            &windows,
+            "conv_transpose",
+            [
+                &labels(g, &[b"goc", &KERNEL[..rank]]),
+                &labels(g, &[b"ngo", &OUTER[..rank], &KERNEL[..rank]]),
+                &labels(g, &[b"ngc", &OUTER[..rank]]),
+            ],
+        );
+        product.reshape(shape)
+    }
+
+    /// Both sides to the weight: `[n, c, extent..]`, `[n, o, count..]` → `[o, c / g, k..]`.
+    fn weight_between(&self, outer: &Self, shape: &[usize], geometry: &Geometry) -> Self {
+        let (rank, g) = (geometry.rank(), geometry.groups);
+        let first = 2 + usize::from(g > 1);
+        let windows = self.split_groups(1, g).windows(first, &geometry.windows, 0.0);
+        let product = outer.split_groups(1, g).contract(
+            &windows,
+            "conv_weight_grad",
+            [
+                &labels(g, &[b"ngo", &OUTER[..rank]]),
+                &labels(g, &[b"ngc", &OUTER[..rank], &KERNEL[..rank]]),
+                &labels(g, &[b"goc", &KERNEL[..rank]]),
+            ],
+        );
+        product.reshape(shape)
+    }
+
+    /// `[.., groups · c, ..]` → `[.., groups, c, ..]`; one group stays as it is.
+    fn split_groups(&self, axis: usize, groups: usize) -> Self {
+        if groups == 1 {
+            return self.clone();
+        }
+        let mut shape = self.ir_shape();
+        shape.0[axis] /= groups;
+        shape.0.insert(axis, groups);
+        self.reshape(shape)
+    }
+
+    /// `[n, channels, extents..]` for this tensor's `n`.
+    fn spatial_shape(&self, channels: usize, extents: impl Iterator<Item = usize>) -> Shape {
+        [self.shape[0], channels].into_iter().chain(extents).collect()
+    }
+
+    /// `[n, o, s..] + [o]`.
+    fn plus_channels(&self, bias: Option<&Self>) -> Self {
+        let Some(bias) = bias else {
+            return self.clone();
+        };
+        let channels = bias.ir_shape().elements();
+        let extent = |axis: usize| if axis == 1 { channels } else { 1 };
+        self.add(&bias.reshape((0..self.shape.len()).map(extent).collect::<Shape>()))
+    }
+
+    /// The geometry of the transposed convolution whose output has this tensor's shape.
+    fn transposed_geometry<const N: usize>(
+        &self,
+        weight: &[usize],
+        options: &ConvTransposeOptions<N>,
+    ) -> Option<Geometry> {
+        if self.shape.len() != N + 2 || weight.len() != N + 2 {
+            return None;
+        }
+        let mut outer: SmallVec<[usize; 5]> = SmallVec::from_slice(&[self.shape[0], weight[0]]);
+        for i in 0..N {
+            let reach = options.dilation[i] * weight[i + 2].checked_sub(1)?;
+            let padded = self.shape[i + 2] + 2 * options.padding[i];
+            let strides = padded.checked_sub(reach + 1 + options.padding_out[i])?;
+            outer.push(strides / options.stride[i] + 1);
+        }
+        Geometry::of_transposed(&outer, weight, options)
+    }
+
+    fn misfit(&self, other: &Self, options: &impl std::fmt::Debug) -> Self {
+        let reason = format!("the operands do not fit {options:?}");
+        invalid("conv", &[self, other], self.dtype, self.ir_shape(), reason)
+    }
+}

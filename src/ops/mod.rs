@@ -1,0 +1,86 @@
+//! Burn's operations as compositions over the operations of the IR, one file per family.
+//!
+//! Everything here records; nothing computes. Functions are methods of [`MlirTensor`], so that a
+//! composition reads like the formula it stands for. Operands that do not fit make a failed tensor:
+//! its error surfaces when it is read.
+
+mod activation;
+mod assemble;
+mod attention;
+mod contract;
+mod convolution;
+mod elementwise;
+mod index;
+mod linear;
+mod norm;
+mod pool;
+mod random;
+mod reduce;
+mod resample;
+mod sort;
+mod source;
+mod view;
+mod window;
+
+pub(crate) use assemble::Padding;
+pub(crate) use pool::PoolGeometry;
+
+use crate::record::{failed, record};
+use crate::{MlirError, MlirTensor};
+use burn_mlir_ir::{DType, Op, Shape};
+
+/// Shapes and types of operands as they stand in an error: `f32[2, 3], i64[4]`.
+fn describe(operands: &[&MlirTensor]) -> String {
+    let texts: Vec<String> = operands.iter().map(|t| format!("{}{:?}", t.dtype, &t.shape[..])).collect();
+    texts.join(", ")
+}
+
+/// A failed tensor of the given type because the operands of `op` do not fit.
+fn invalid(
+    op: &'static str,
+    operands: &[&MlirTensor],
+    dtype: DType,
+    shape: Shape,
+    reason: impl std::fmt::Display,
+) -> MlirTensor {
+    let reason = format!("{reason} (operands: {})", describe(operands));
+    failed(operands[0].device, MlirError::Invalid { op, reason }, dtype, shape)
+}
+
+/// Records `op`; all operands must be on one device.
+fn apply(name: &'static str, op: Op, operands: &[&MlirTensor], dtype: DType, shape: Shape) -> MlirTensor {
+    let device = operands[0].device;
+    if let Some(other) = operands.iter().find(|t| t.device != device) {
+        let reason = format!("operands are on {device} and on {}", other.device);
+        return invalid(name, operands, dtype, shape, reason);
+    }
+    record(device, op, operands, dtype, shape)
+}
+
+/// A failed tensor because this version does not have the operation `op`.
+pub(crate) fn unsupported(
+    op: &'static str,
+    operands: &[&MlirTensor],
+    dtype: DType,
+    shape: Shape,
+) -> MlirTensor {
+    let error = MlirError::Unsupported { op, operands: describe(operands) };
+    failed(operands[0].device, error, dtype, shape)
+}
+
+/// Whether a type is narrower than what a chain of operations on it should be computed in.
+fn is_half(dtype: DType) -> bool {
+    matches!(dtype, DType::F16 | DType::BF16)
+}
+
+impl MlirTensor {
+    /// Computes `f` in f32 if this tensor is f16 or bf16, and rounds once at the end.
+    fn in_wide(&self, f: impl FnOnce(&MlirTensor) -> MlirTensor) -> MlirTensor {
+        if is_half(self.dtype) { f(&self.cast(DType::F32)).cast(self.dtype) } else { f(self) }
+    }
+
+    /// This tensor as f32 if it is f16 or bf16.
+    fn widened(&self) -> MlirTensor {
+        if is_half(self.dtype) { self.cast(DType::F32) } else { self.clone() }
+    }
+}
