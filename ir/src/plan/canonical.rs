@@ -2,7 +2,9 @@
 //! and in the order that memory likes.
 
 use super::emit::{Arg, RawBlock};
-use crate::{Access, Block, DType, DimKind, Domain, DomainDim, Instr, Operand, Param, ParamMode, Store};
+use crate::{
+    Access, Block, CompareOp, DType, DimKind, Domain, DomainDim, Instr, Literal, Operand, Param, ParamMode, Statement, Store,
+};
 use std::cmp::Reverse;
 
 /// A kernel's code with what it is launched on.
@@ -34,12 +36,38 @@ pub(super) fn canonicalise(mut raw: RawBlock) -> Canonical {
     let param = |(index, arg): (usize, &Arg)| Param { dtype: arg.dtype, mode: mode(index), alignment: 1 };
     let params = args.iter().enumerate().map(param).collect();
     let (scalars, types): (Vec<u32>, Vec<DType>) = scalars.into_iter().unzip();
-    let block = Block { domain, params, scalars: types, body, stores };
+    let mut block = Block { domain, params, scalars: types, body, stores };
+    spread_rows(&mut block);
     Canonical { block, args, scalars }
 }
 
+/// A row value that is stored along reduction dimensions becomes a full value: a choice, by a
+/// coordinate, between the value and itself, which costs nothing once compiled.
+fn spread_rows(block: &mut Block) {
+    let (sets, reduction) = (block.dependences(), block.reduction_dims());
+    for at in 0..block.stores.len() {
+        let Store { access, value, .. } = block.stores[at].clone();
+        let along = (0..block.domain.len()).filter(|&d| access.uses(d) && reduction >> d & 1 == 1);
+        let missing: Vec<usize> = along.filter(|&d| sets[value.0 as usize] >> d & 1 == 0).collect();
+        if missing.is_empty() {
+            continue;
+        }
+        let index = Access::new((0..block.domain.len()).map(|d| i64::from(missing.contains(&d))));
+        let next = Operand(block.body.len() as u32);
+        let zero = Instr::Constant { value: Literal::Int(0) };
+        let dtype = block.body[value.0 as usize].dtype;
+        block.body.extend([
+            Statement { instr: Instr::Index { access: index, offset: 0 }, dtype: DType::I64 },
+            Statement { instr: zero, dtype: DType::I64 },
+            Statement { instr: Instr::Compare(CompareOp::Ge, next, Operand(next.0 + 1)), dtype: DType::Bool },
+            Statement { instr: Instr::Select(Operand(next.0 + 2), value, value), dtype },
+        ]);
+        block.stores[at].value = Operand(next.0 + 3);
+    }
+}
+
 /// Calls `visit` with every access.
-fn for_accesses(body: &mut [crate::Statement], stores: &mut [Store], mut visit: impl FnMut(&mut Access)) {
+fn for_accesses(body: &mut [Statement], stores: &mut [Store], mut visit: impl FnMut(&mut Access)) {
     for statement in body {
         match &mut statement.instr {
             Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => visit(access),
@@ -51,7 +79,7 @@ fn for_accesses(body: &mut [crate::Statement], stores: &mut [Store], mut visit: 
 }
 
 /// Merges neighbours of one kind that every access walks as one dimension.
-fn merge(domain: &mut Domain, body: &mut [crate::Statement], stores: &mut [Store]) {
+fn merge(domain: &mut Domain, body: &mut [Statement], stores: &mut [Store]) {
     for outer in (0..domain.len().saturating_sub(1)).rev() {
         let inner = outer + 1;
         let size = domain[inner].size as i64;

@@ -1,0 +1,90 @@
+//! The arithmetic of both interpreters: wrapping integers whatever the element type.
+
+use burn_mlir_ir::{ArgReduceOp, BinaryOp, CompareOp, DType, Literal, ReduceOp, UnaryOp};
+
+/// The value as the type holds it.
+pub fn wrap(dtype: DType, value: i64) -> i64 {
+    match (dtype, dtype.size()) {
+        (DType::Bool, _) => i64::from(value != 0),
+        (_, 1) => value as i8 as i64,
+        (_, 2) => value as i16 as i64,
+        (_, 4) => value as i32 as i64,
+        _ => value,
+    }
+}
+
+pub fn literal(dtype: DType, value: Literal) -> i64 {
+    wrap(dtype, value.as_f64() as i64)
+}
+
+/// Some function that tells its operands apart; what it is does not matter to planning.
+pub fn unary(op: UnaryOp, dtype: DType, x: i64) -> i64 {
+    let result = match op {
+        UnaryOp::Neg => x.wrapping_neg(),
+        UnaryOp::Abs => x.wrapping_abs(),
+        UnaryOp::Not => !x,
+        op => x.wrapping_mul(x).wrapping_mul(7).wrapping_add(x).wrapping_add(op as i64),
+    };
+    wrap(dtype, result)
+}
+
+pub fn binary(op: BinaryOp, dtype: DType, a: i64, b: i64) -> i64 {
+    let result = match op {
+        BinaryOp::Add => a.wrapping_add(b),
+        BinaryOp::Sub => a.wrapping_sub(b),
+        BinaryOp::Mul => a.wrapping_mul(b),
+        BinaryOp::Max => a.max(b),
+        BinaryOp::Min => a.min(b),
+        op => a.wrapping_mul(5).wrapping_add(b).wrapping_add(op as i64),
+    };
+    wrap(dtype, result)
+}
+
+pub fn compare(op: CompareOp, a: i64, b: i64) -> i64 {
+    i64::from(match op {
+        CompareOp::Eq => a == b,
+        CompareOp::Ne => a != b,
+        CompareOp::Lt => a < b,
+        CompareOp::Le => a <= b,
+        CompareOp::Gt => a > b,
+        CompareOp::Ge => a >= b,
+    })
+}
+
+pub fn random(key: i64, stream: i64, index: i64) -> i64 {
+    wrap(DType::U32, (key ^ stream).wrapping_mul(0x9E37_79B9).wrapping_add(index.wrapping_mul(0x85EB_CA6B)))
+}
+
+pub fn combine(op: ReduceOp, dtype: DType, a: i64, b: i64) -> i64 {
+    let result = match op {
+        ReduceOp::Sum => a.wrapping_add(b),
+        ReduceOp::Prod => a.wrapping_mul(b),
+        ReduceOp::Max => a.max(b),
+        ReduceOp::Min => a.min(b),
+    };
+    wrap(dtype, result)
+}
+
+pub fn reduce(op: ReduceOp, dtype: DType, values: impl Iterator<Item = i64>) -> i64 {
+    let identity = match op {
+        ReduceOp::Sum => 0,
+        ReduceOp::Prod => 1,
+        ReduceOp::Max => i64::MIN >> (64 - 8 * dtype.size()),
+        ReduceOp::Min => i64::MAX >> (64 - 8 * dtype.size()),
+    };
+    values.fold(wrap(dtype, identity), |a, b| combine(op, dtype, a, b))
+}
+
+pub fn arg_reduce(op: ArgReduceOp, values: impl Iterator<Item = i64>) -> i64 {
+    let mut best: Option<(usize, i64)> = None;
+    for (index, value) in values.enumerate() {
+        let better = best.is_none_or(|(_, most)| match op {
+            ArgReduceOp::ArgMax => value > most,
+            ArgReduceOp::ArgMin => value < most,
+        });
+        if better {
+            best = Some((index, value));
+        }
+    }
+    best.map_or(0, |(index, _)| index as i64)
+}
