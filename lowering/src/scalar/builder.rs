@@ -338,6 +338,23 @@ impl<'b> Int<'b> {
         (int(low), int(high))
     }
 
+    /// Zero-extended to `i64`.
+    pub fn widen(self) -> Int<'b> {
+        let id = self.builder.op(format!("arith.extui {} : i32 to i64", self.name()));
+        Int { id, width: Width::Double, ..self }
+    }
+
+    /// The low half of an `i64`.
+    pub fn narrow(self) -> Int<'b> {
+        let id = self.builder.op(format!("arith.trunci {} : i64 to i32", self.name()));
+        Int { id, width: Width::Single, ..self }
+    }
+
+    /// Its width.
+    pub fn width(self) -> Width {
+        self.width
+    }
+
     /// A comparison by its MLIR predicate.
     pub fn compare(self, predicate: &str, other: Int<'b>) -> Truth<'b> {
         let (a, b) = (self.name(), other.name());

@@ -76,7 +76,7 @@ pub(super) fn exp_rest(rest: Float<'_>) -> Float<'_> {
 }
 
 /// `e^r - 1` of a reduced argument.
-fn expm1_rest(rest: Float<'_>) -> Float<'_> {
+pub(super) fn expm1_rest(rest: Float<'_>) -> Float<'_> {
     let q = rest.polynomial(rest.width().pick(&EXPM1_SINGLE, &EXPM1_DOUBLE));
     (rest * rest).fma(q, rest)
 }
@@ -104,7 +104,7 @@ pub(super) fn exp(x: Float<'_>) -> Float<'_> {
 
 pub(super) fn expm1(x: Float<'_>) -> Float<'_> {
     let width = x.width();
-    let bounded = x.at_most(width.pick(90.0, 711.0)).at_least(width.pick(-18.0, -38.0));
+    let bounded = x.at_most(width.pick(88.8, 710.0)).at_least(width.pick(-18.0, -38.0));
     let Reduced { rest, exponent } = reduce(bounded);
     let q = expm1_rest(rest);
     // 2^n·(q + 1) - 1, halved so that 2^n may be the first power out of range.
@@ -114,26 +114,30 @@ pub(super) fn expm1(x: Float<'_>) -> Float<'_> {
     unscaled.select(q, sum + sum).copysign(x)
 }
 
-/// `e^2|x| - 1` over itself plus 2.
+/// `(1 - e)/(1 + e)` with `e = e^-2|x| = 2^n·(q + 1)`: both sums are rounded once.
 pub(super) fn tanh(x: Float<'_>) -> Float<'_> {
     let width = x.width();
     // From here on the result is 1.
     let size = x.abs().at_most(width.pick(9.5, 19.5));
-    let Reduced { rest, exponent } = reduce(size + size);
-    let power = power_of_two(exponent, width, 0);
-    let e = power.fma(expm1_rest(rest), power - 1.0);
-    (e / (e + 2.0)).copysign(x)
+    let Reduced { rest, exponent } = reduce(-(size + size));
+    let (q, power) = (expm1_rest(rest), power_of_two(exponent, width, 0));
+    let one = x.constant(1.0);
+    let numerator = (-power).fma(q, one - power);
+    let denominator = power.fma(q, one + power);
+    (numerator / denominator).copysign(x)
 }
 
-/// With `z = e^-|x|`: `z/(1 + z)` below 0, `1/(1 + z)` above, numerator scaled to keep subnormals.
+/// `1/(1 + e^-x)` with `e^-x = 2^n·(q + 1)`, the denominator scaled down so that it is in range where
+/// the result is subnormal. A scale of 5/3 keeps the inner sum of `2^n` and 1 away from ties: with a
+/// power of two it would be rounded twice by half a unit at `n` = 24.
 pub(super) fn sigmoid(x: Float<'_>) -> Float<'_> {
     let width = x.width();
-    let size = (-x.abs()).at_least(width.pick(-104.0, -746.0));
-    let Reduced { rest, exponent } = reduce(size);
-    let offset = width.pick(30, 60);
-    let (up, down) = (2f64.powi(offset), 2f64.powi(-offset));
-    let z = exp_rest(rest) * power_of_two(exponent, width, offset.into());
-    let denominator = z.fma_c(down, x.constant(1.0));
-    let numerator = x.lt(x.constant(0.0)).select(z, x.constant(up));
-    numerator / denominator * down
+    // The first bound makes the result 1, the second 0.
+    let bounded = (-x).at_least(width.pick(-18.0, -38.0)).at_most(width.pick(104.0, 746.0));
+    let Reduced { rest, exponent } = reduce(bounded);
+    let unit = 5.0 / 3.0 * width.pick(2f64.powi(-30), 2f64.powi(-60));
+    let unit_bits = width.pick(i64::from((unit as f32).to_bits()), unit.to_bits() as i64);
+    let (q, power) = (expm1_rest(rest), (exponent + unit_bits).to_float());
+    let unit = x.constant(unit);
+    unit / power.fma(q, unit + power)
 }

@@ -8,11 +8,18 @@ mod builder;
 mod cast;
 mod compare;
 mod constant;
+mod erf;
 mod exp;
+mod hyperbolic;
 mod integer;
+mod inverse_trig;
 mod log;
 mod philox;
+mod pi_reduction;
+mod pow;
+mod remainder;
 mod rounding;
+mod trig;
 
 pub(crate) use cast::{bitcast, cast, from_storage, to_storage};
 pub(crate) use compare::{compare, select};
@@ -41,14 +48,25 @@ fn float_unary(op: UnaryOp) -> Option<Unary> {
         UnaryOp::Log1p => log::log1p,
         UnaryOp::Sqrt => |x| x.sqrt(),
         UnaryOp::Rsqrt => |x| x.constant(1.0) / x.sqrt(),
+        UnaryOp::Sin => trig::sin,
+        UnaryOp::Cos => trig::cos,
+        UnaryOp::Tan => trig::tan,
+        UnaryOp::Asin => inverse_trig::asin,
+        UnaryOp::Acos => inverse_trig::acos,
+        UnaryOp::Atan => inverse_trig::atan,
+        UnaryOp::Sinh => hyperbolic::sinh,
+        UnaryOp::Cosh => hyperbolic::cosh,
         UnaryOp::Tanh => exp::tanh,
+        UnaryOp::Asinh => hyperbolic::asinh,
+        UnaryOp::Acosh => hyperbolic::acosh,
+        UnaryOp::Atanh => hyperbolic::atanh,
+        UnaryOp::Erf => erf::erf,
         UnaryOp::Sigmoid => exp::sigmoid,
         UnaryOp::Floor => |x| x.floor(),
         UnaryOp::Ceil => |x| x.ceil(),
         UnaryOp::Round => |x| x.round(),
         UnaryOp::Trunc => |x| x.trunc(),
         UnaryOp::Not | UnaryOp::IsNan | UnaryOp::IsInf => return None,
-        _ => return None,
     })
 }
 
@@ -59,10 +77,12 @@ fn float_binary(op: BinaryOp) -> Option<Binary> {
         BinaryOp::Sub => |a, b| a - b,
         BinaryOp::Mul => |a, b| a * b,
         BinaryOp::Div => |a, b| a / b,
+        BinaryOp::Rem => remainder::rem,
+        BinaryOp::Pow => pow::pow,
+        BinaryOp::Atan2 => inverse_trig::atan2,
         BinaryOp::Max => |a, b| a.maximum(b),
         BinaryOp::Min => |a, b| a.minimum(b),
         BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => return None,
-        _ => return None,
     })
 }
 
