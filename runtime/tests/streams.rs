@@ -57,6 +57,36 @@ fn a_batch_runs_its_launches_in_order_on_its_slots() {
 }
 
 #[test]
+fn a_thread_that_runs_its_work_leaves_that_of_others_to_somebody() {
+    let stream = device(1).stream();
+    let (gate_kernel, add) = (kernel("gate", &[(gate, 1)]), kernel("add", &[(add, 1)]));
+    let (gate, buffer) = (zeros(&stream, 1), zeros(&stream, 1));
+    std::thread::scope(|scope| {
+        scope.spawn(|| stream.run(batch(&gate_kernel, &gate, &[])).unwrap());
+        // Until the first thread is in the middle of its work.
+        std::thread::sleep(Duration::from_millis(20));
+        scope.spawn(|| stream.run(batch(&add, &buffer, &[1])).unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+        open(&gate);
+    });
+    assert_eq!(words(&stream, &buffer), [1]);
+}
+
+#[test]
+fn a_call_may_queue_any_amount_of_work_on_its_stream() {
+    let stream = Arc::new(device(1).stream());
+    let (buffer, add) = (zeros(&stream, 1), kernel("add", &[(add, 1)]));
+    let (inner, words_of) = (stream.clone(), buffer.clone());
+    let (send, receive) = std::sync::mpsc::channel();
+    stream.call(move || {
+        (0..1000).for_each(|_| launch(&inner, &add, &words_of, &[1]));
+        send.send(()).unwrap();
+    });
+    receive.recv().unwrap();
+    assert_eq!(words(&stream, &buffer), [1000]);
+}
+
+#[test]
 fn submitting_runs_ahead_but_not_without_bound() {
     let stream = device(1).stream();
     let (gate_kernel, add) = (kernel("gate", &[(gate, 1)]), kernel("add", &[(add, 1)]));
