@@ -2,7 +2,9 @@
 
 mod infer;
 mod plan_text;
+mod planned;
 mod random;
 mod text;
+mod valid;
 mod verify_graph;
 mod verify_kernel;
