@@ -16,6 +16,17 @@ pub enum MlirDevice {
     Absent(&'static str),
 }
 
+impl MlirDevice {
+    /// Number of devices of a kind, by the type id of their [`DeviceId`]. Burn 0.22 asks for kind 0,
+    /// whatever the device, and means all of them.
+    pub(crate) fn count(type_id: u16) -> usize {
+        match type_id {
+            CPU => 1,
+            _ => 0,
+        }
+    }
+}
+
 #[allow(non_upper_case_globals)] // the names Burn's device constructors use
 impl MlirDevice {
     #[doc(hidden)]

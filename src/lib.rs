@@ -5,6 +5,7 @@ mod device;
 mod dtype;
 mod engine;
 mod error;
+pub mod inspect;
 mod ops;
 mod record;
 mod tensor;
@@ -14,3 +15,5 @@ pub use device::MlirDevice;
 pub use engine::{Stats, stats};
 pub use error::MlirError;
 pub use tensor::MlirTensor;
+
+pub use burn_mlir_ir as ir;

@@ -6,8 +6,10 @@ mod random;
 
 pub(crate) use executable::Executable;
 
+use crate::inspect::Inspected;
 use crate::{MlirDevice, MlirError};
-use burn_mlir_ir::{Graph, Target, plan};
+use burn_mlir_ir::plan::{self, Plan};
+use burn_mlir_ir::{Graph, Kernel, Target};
 use burn_mlir_jit::{Config, Jit};
 use burn_mlir_runtime::{Device, HostConfig, Stream};
 use parking_lot::Mutex;
@@ -86,10 +88,7 @@ impl Engine {
             self.reused.fetch_add(1, Ordering::Relaxed);
             return Ok(executable.clone());
         }
-        let plan = plan::plan(graph).map_err(|error| MlirError::Plan {
-            summary: compile::summary(graph),
-            reason: error.to_string(),
-        })?;
+        let plan = planned(graph)?;
         let kernels = compile::kernels(&JIT, &plan, &self.target)?;
         let executable = Arc::new(Executable::new(plan, kernels));
         self.planned.fetch_add(1, Ordering::Relaxed);
@@ -103,6 +102,22 @@ impl Engine {
         }
         plans.entry(hash).or_default().push((graph.clone(), executable.clone()));
         Ok(executable)
+    }
+}
+
+/// The plan of a graph, with an error that names its results.
+pub(crate) fn planned(graph: &Graph) -> Result<Plan, MlirError> {
+    plan::plan(graph)
+        .map_err(|error| MlirError::Plan { summary: compile::summary(graph), reason: error.to_string() })
+}
+
+/// Every stage of a kernel's compilation.
+pub(crate) fn inspect(kernel: &Kernel, target: &Target) -> Result<Inspected, MlirError> {
+    let label = compile::label(kernel);
+    let lowering = compile::Lowering { kernel: kernel.clone(), target: target.clone() };
+    match JIT.emit(target, lowering) {
+        Ok((_, stages)) => Ok(Inspected { label, kernel: kernel.to_string(), stages }),
+        Err(error) => Err(MlirError::Compile { summary: label, reason: error.to_string() }),
     }
 }
 

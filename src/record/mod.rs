@@ -16,7 +16,7 @@ pub use state::TensorState;
 use crate::engine::{self, Engine};
 use crate::{MlirDevice, MlirError, MlirTensor, dtype};
 use burn_backend::{DType as BurnDType, ExecutionError, Scalar, TensorData};
-use burn_mlir_ir::{DType, Layout, Op, Shape, ValueId};
+use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
 use smallvec::SmallVec;
 use state::Value;
 use std::cell::RefCell;
@@ -179,6 +179,14 @@ pub(crate) fn sync(device: MlirDevice) -> Result<(), ExecutionError> {
     let window = window(device)?;
     window.flush()?;
     Ok(window.wait()?)
+}
+
+/// Runs `compute` on a fresh window and returns the graph it recorded, with what is alive as results.
+pub(crate) fn observe<R>(device: MlirDevice, compute: impl FnOnce() -> R) -> Result<(R, Graph), MlirError> {
+    let window = window(device)?;
+    window.flush()?;
+    let result = compute();
+    Ok((result, window.graph()))
 }
 
 /// Whether a dtype of Burn's has a counterpart here.

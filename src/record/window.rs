@@ -51,6 +51,19 @@ impl Recording {
         }
     }
 
+    /// The handles that somebody holds; their nodes become the results of the graph.
+    fn live(&mut self) -> Vec<Arc<TensorState>> {
+        let mut live = Vec::new();
+        self.graph.results.clear();
+        for (index, state) in self.states.iter().enumerate() {
+            if let Some(state) = state.upgrade() {
+                self.graph.results.push(ValueId(index as u32));
+                live.push(state);
+            }
+        }
+        live
+    }
+
     /// The node of an operand: its own, or an input that stands for it.
     fn operand(&mut self, tensor: &MlirTensor) -> Result<ValueId, MlirError> {
         let mut value = tensor.state.lock();
@@ -145,6 +158,13 @@ impl Window {
         Ok(self.stream.synchronize()?)
     }
 
+    /// What is recorded, with what is alive as results.
+    pub(super) fn graph(&self) -> Graph {
+        let mut recording = self.recording.lock();
+        recording.live();
+        recording.graph.clone()
+    }
+
     /// Plans, compiles and hands the recording to the stream, and gives every live handle its storage,
     /// or the error if that fails.
     fn start(&self, recording: &mut Recording, hand_over: HandOver) -> Result<(), MlirError> {
@@ -152,13 +172,7 @@ impl Window {
             return Ok(());
         }
         let mut done = std::mem::replace(recording, Recording::new());
-        let mut live: Vec<Arc<TensorState>> = Vec::new();
-        for (index, state) in done.states.iter().enumerate() {
-            if let Some(state) = state.upgrade() {
-                done.graph.results.push(ValueId(index as u32));
-                live.push(state);
-            }
-        }
+        let live = done.live();
         if live.is_empty() {
             return Ok(());
         }
@@ -229,12 +243,13 @@ impl Window {
         let plan = &executable.plan;
         let arena = match plan.arena_bytes {
             0 => None,
-            bytes => Some(self.engine.device.allocate(bytes)?),
+            // Shared with the plans before and after, which run on the same stream.
+            bytes => Some(self.stream.arena(bytes)?),
         };
         let place = |buffer: &burn_mlir_ir::plan::Buffer| match (buffer.source, &arena) {
             (BufferSource::Input(slot), _) => Ok((inputs[slot as usize].block.buffer.clone(), 0)),
             (BufferSource::Arena { offset }, Some(arena)) => Ok((arena.clone(), offset)),
-            _ => Ok((self.engine.device.allocate(buffer.bytes)?, 0)),
+            _ => Ok((self.stream.allocate(buffer.bytes)?, 0)),
         };
         plan.buffers.iter().map(place).collect()
     }
