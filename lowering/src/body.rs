@@ -17,7 +17,12 @@ pub(crate) trait Surroundings {
 
     /// The value of statement `index`: a load, gather, reduction or contraction, which straight-line
     /// code cannot express. `values` are those of the statements before it.
-    fn element(&mut self, e: &mut Emitter, index: usize, values: &[Option<Value>]) -> Result<Value, LoweringError>;
+    fn element(
+        &mut self,
+        e: &mut Emitter,
+        index: usize,
+        values: &[Option<Value>],
+    ) -> Result<Value, LoweringError>;
 }
 
 /// Emits the statements `range` of a block; `values` has one entry a statement, those present are
@@ -48,14 +53,17 @@ fn statement(
     let dtype = block.body[index].dtype;
     let typed = |operand: &Operand| -> Result<(Value, DType), LoweringError> {
         let position = operand.0 as usize;
-        let missing = || LoweringError::Unsupported(format!("statement {index} before its operand {position}"));
+        let missing =
+            || LoweringError::Unsupported(format!("statement {index} before its operand {position}"));
         let value = values.get(position).cloned().flatten().ok_or_else(missing)?;
         Ok((value, block.body[position].dtype))
     };
     Ok(match &block.body[index].instr {
-        Instr::Load { .. } | Instr::Gather(_) | Instr::Reduce(..) | Instr::ArgReduce(..) | Instr::Contract(..) => {
-            around.element(e, index, values)?
-        }
+        Instr::Load { .. }
+        | Instr::Gather(_)
+        | Instr::Reduce(..)
+        | Instr::ArgReduce(..)
+        | Instr::Contract(..) => around.element(e, index, values)?,
         Instr::Scalar { slot } => around.scalar(e, *slot as usize),
         Instr::Constant { value } => scalar::constant(e, dtype, *value),
         Instr::Index { access, offset } => {

@@ -146,7 +146,10 @@ impl<'b> Float<'b> {
 
     /// A constant of the same type; `value` is rounded to it.
     pub fn constant(self, value: f64) -> Float<'b> {
-        let text = super::constant::float(value, self.width.pick(burn_mlir_ir::DType::F32, burn_mlir_ir::DType::F64));
+        let text = super::constant::float(
+            value,
+            self.width.pick(burn_mlir_ir::DType::F32, burn_mlir_ir::DType::F64),
+        );
         let id = self.builder.constant(
             (value.to_bits(), self.width, true),
             format!("arith.constant {text} : {}", self.width.float()),
@@ -333,7 +336,10 @@ impl<'b> Int<'b> {
         let low = self.builder.emitter.borrow_mut().fresh();
         let high = self.builder.emitter.borrow_mut().fresh();
         let ty = self.width.int();
-        self.builder.emitter.borrow_mut().line(format_args!("{low}, {high} = arith.mului_extended {a}, {b} : {ty}"));
+        self.builder
+            .emitter
+            .borrow_mut()
+            .line(format_args!("{low}, {high} = arith.mului_extended {a}, {b} : {ty}"));
         let int = |name| Int { id: self.builder.intern(name), ..self };
         (int(low), int(high))
     }

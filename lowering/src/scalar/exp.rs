@@ -6,7 +6,8 @@
 use super::builder::{Float, Int};
 
 /// `(e^r - 1 - r)/r²`, minimax for the error relative to `e^r`: 2^-28.3.
-const EXP_SINGLE: [f64; 5] = [4.999999404e-01, 1.666652113e-01, 4.166838899e-02, 8.368744515e-03, 1.381457783e-03];
+const EXP_SINGLE: [f64; 5] =
+    [4.999999404e-01, 1.666652113e-01, 4.166838899e-02, 8.368744515e-03, 1.381457783e-03];
 /// The same with error 2^-64.
 const EXP_DOUBLE: [f64; 11] = [
     0.5,
@@ -42,7 +43,8 @@ const EXPM1_DOUBLE: [f64; 12] = [
 
 /// ln 2 in two parts; `n` times the first is exact.
 pub(super) fn ln2(x: Float<'_>) -> (f64, f64) {
-    x.width().pick((0.693145751953125, 1.4286067653e-06), (6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10))
+    x.width()
+        .pick((0.693145751953125, 1.4286067653e-06), (6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10))
 }
 
 /// `n` and `r` of an argument.

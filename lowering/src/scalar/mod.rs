@@ -159,3 +159,6 @@ pub(crate) fn combine(e: &mut Emitter, op: ReduceOp, dtype: DType, acc: &Value, 
     };
     binary(e, op, dtype, acc, x)
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,8 @@ use super::builder::{Float, Int, Width};
 
 /// π/2 as a sum of three floats.
 const HALF_PI_SINGLE: [f64; 3] = [1.5707963705062866, -4.371138828673793e-08, -1.7151245100058819e-15];
-const HALF_PI_DOUBLE: [f64; 3] = [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17, -1.4973849048591698e-33];
+const HALF_PI_DOUBLE: [f64; 3] =
+    [std::f64::consts::FRAC_PI_2, 6.123233995736766e-17, -1.4973849048591698e-33];
 
 /// The bits of 2/π behind the point, after one word of zeros.
 const TWO_OVER_PI: [u64; 21] = [
@@ -57,10 +58,7 @@ pub(super) fn reduce_wide(x: Float<'_>) -> Quadrant<'_> {
 
 fn choose<'b>(x: Float<'b>, near: Quadrant<'b>, far: Quadrant<'b>) -> Quadrant<'b> {
     let is_far = x.abs().gt(x.constant(x.width().pick(32768.0, 1099511627776.0)));
-    Quadrant {
-        rest: is_far.select(far.rest, near.rest),
-        number: is_far.select_int(far.number, near.number),
-    }
+    Quadrant { rest: is_far.select(far.rest, near.rest), number: is_far.select_int(far.number, near.number) }
 }
 
 /// By Cody and Waite; wrong for large arguments.
@@ -104,7 +102,10 @@ fn window(position: Int<'_>) -> [Int<'_>; 3] {
     let mut words: Vec<Int> = match width {
         Width::Single => {
             let halves = TWO_OVER_PI[1..4].iter().flat_map(|word| [word >> 32, word & 0xffff_ffff]);
-            std::iter::once(0).chain(halves).map(|word| position.constant(i64::from(word as u32 as i32))).collect()
+            std::iter::once(0)
+                .chain(halves)
+                .map(|word| position.constant(i64::from(word as u32 as i32)))
+                .collect()
         }
         Width::Double => TWO_OVER_PI.iter().map(|&word| position.constant(word as i64)).collect(),
     };
@@ -114,7 +115,8 @@ fn window(position: Int<'_>) -> [Int<'_>; 3] {
     for step in (0..index_bits).rev().map(|bit| 1usize << bit) {
         let set = (index & step as i64).ne(index.constant(0));
         let last = words.len() - 1;
-        words = (0..3 + step).map(|i| set.select_int(words[(i + step).min(last)], words[i.min(last)])).collect();
+        words =
+            (0..3 + step).map(|i| set.select_int(words[(i + step).min(last)], words[i.min(last)])).collect();
     }
     let bits = width.bits();
     let left = position & (bits - 1);
