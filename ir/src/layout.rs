@@ -21,7 +21,8 @@ impl Layout {
 
     /// A strided box.
     pub fn slice(&self, dims: &[SliceDim]) -> Self {
-        let start = |(dim, &stride): (&SliceDim, &i64)| if dim.size == 0 { 0 } else { dim.start as i64 * stride };
+        let start =
+            |(dim, &stride): (&SliceDim, &i64)| if dim.size == 0 { 0 } else { dim.start as i64 * stride };
         Self {
             shape: dims.iter().map(|dim| dim.size).collect(),
             strides: dims.iter().zip(&self.strides).map(|(dim, stride)| dim.step * stride).collect(),
@@ -53,7 +54,9 @@ impl Layout {
         let mut runs: SmallVec<[(usize, i64); 6]> = SmallVec::new();
         for (&extent, &stride) in self.shape.iter().zip(&self.strides).filter(|(extent, _)| **extent != 1) {
             match runs.last_mut() {
-                Some((count, step)) if *step == stride * extent as i64 => (*count, *step) = (*count * extent, stride),
+                Some((count, step)) if *step == stride * extent as i64 => {
+                    (*count, *step) = (*count * extent, stride)
+                }
                 _ => runs.push((extent, stride)),
             }
         }

@@ -3,7 +3,8 @@
 
 use super::emit::{Arg, RawBlock};
 use crate::{
-    Access, Block, CompareOp, DType, DimKind, Domain, DomainDim, Instr, Literal, Operand, Param, ParamMode, Statement, Store,
+    Access, Block, CompareOp, DType, DimKind, Domain, DomainDim, Instr, Literal, Operand, Param, ParamMode,
+    Statement, Store,
 };
 use std::cmp::Reverse;
 
@@ -29,7 +30,9 @@ pub(super) fn canonicalise(mut raw: RawBlock) -> Canonical {
     let mut domain: Domain =
         keep.iter().enumerate().map(|(at, &d)| DomainDim { size: raw.sizes[d], kind: kind(at) }).collect();
     let RawBlock { args, scalars, mut body, mut stores, .. } = raw;
-    for_accesses(&mut body, &mut stores, |access| *access = Access::new(keep.iter().map(|&d| access.strides[d])));
+    for_accesses(&mut body, &mut stores, |access| {
+        *access = Access::new(keep.iter().map(|&d| access.strides[d]))
+    });
     merge(&mut domain, &mut body, &mut stores);
     let written = |param: usize| stores.iter().any(|store| store.param.0 as usize == param);
     let mode = |param| if written(param) { ParamMode::Out } else { ParamMode::In };
@@ -70,7 +73,9 @@ fn spread_rows(block: &mut Block) {
 fn for_accesses(body: &mut [Statement], stores: &mut [Store], mut visit: impl FnMut(&mut Access)) {
     for statement in body {
         match &mut statement.instr {
-            Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => visit(access),
+            Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => {
+                visit(access)
+            }
             Instr::Gather(gather) => visit(&mut gather.access),
             _ => {}
         }
@@ -106,7 +111,11 @@ fn reached(raw: &RawBlock, access: &Access, dims: &[usize]) -> usize {
 }
 
 /// The first of the accesses that reach most elements.
-fn dominant<'a>(raw: &RawBlock, accesses: impl Iterator<Item = &'a Access>, dims: &[usize]) -> Option<Access> {
+fn dominant<'a>(
+    raw: &RawBlock,
+    accesses: impl Iterator<Item = &'a Access>,
+    dims: &[usize],
+) -> Option<Access> {
     let mut best: Option<(usize, &Access)> = None;
     for access in accesses {
         let elements = reached(raw, access, dims);

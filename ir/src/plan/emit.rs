@@ -49,13 +49,13 @@ pub(super) fn emit(
         Ok(emitter.finish())
     };
     let block = emit(&stores)?;
-    let used = |store: &Store| {
-        block.parallel.iter().all(|&d| block.sizes[d] == 1 || store.access.strides[d] != 0)
-    };
+    let used =
+        |store: &Store| block.parallel.iter().all(|&d| block.sizes[d] == 1 || store.access.strides[d] != 0);
     if block.stores.iter().all(used) {
         return Ok(SmallVec::from_iter([block]));
     }
-    let (whole, partial): (Vec<_>, Vec<_>) = stores.iter().zip(&block.stores).partition(|(_, store)| used(store));
+    let (whole, partial): (Vec<_>, Vec<_>) =
+        stores.iter().zip(&block.stores).partition(|(_, store)| used(store));
     let mut blocks = SmallVec::new();
     if !whole.is_empty() {
         blocks.push(emit(&whole.iter().map(|(spec, _)| **spec).collect::<Vec<_>>())?);
@@ -114,9 +114,8 @@ impl<'a> Emitter<'a> {
     }
 
     fn finish(mut self) -> RawBlock {
-        let combines = |s: &Statement| {
-            matches!(s.instr, Instr::Reduce(..) | Instr::ArgReduce(..) | Instr::Contract(..))
-        };
+        let combines =
+            |s: &Statement| matches!(s.instr, Instr::Reduce(..) | Instr::ArgReduce(..) | Instr::Contract(..));
         if !self.raw.body.iter().any(combines) {
             self.reduction = 0;
         }
@@ -241,7 +240,12 @@ impl<'a> Emitter<'a> {
         self.load(node, &at)
     }
 
-    fn gather(&mut self, id: ValueId, axis: usize, mut coords: SmallVec<[Coords; 3]>) -> Result<Operand, PlanError> {
+    fn gather(
+        &mut self,
+        id: ValueId,
+        axis: usize,
+        mut coords: SmallVec<[Coords; 3]>,
+    ) -> Result<Operand, PlanError> {
         let node = self.window.node(id);
         let (data, index) = (node.operands[0], node.operands[1]);
         if self.window.is_empty(data) {

@@ -149,7 +149,8 @@ impl<'a> Fusion<'a> {
         }
         let space = &mut self.groups[group.0 as usize].space;
         let linear = &self.linear;
-        let Seen { node, at } = see_through(self.window, space, id, coords, |id| linear.contains(&(group, id)));
+        let Seen { node, at } =
+            see_through(self.window, space, id, coords, |id| linear.contains(&(group, id)));
         if matches!(at, At::Linear(_)) {
             self.linear.insert((group, node));
             if self.needs_copy(node) {
@@ -207,7 +208,8 @@ impl<'a> Fusion<'a> {
         let as_stored = Layout::contiguous(&self.window.node(base).shape);
         let layout = self.window.input_layout(base).unwrap_or(&as_stored);
         let linear = matches!(view.at, At::Linear(_));
-        if computed && smaller && !linear || linear && self.needs_copy(base) || view.layout(layout).is_none() {
+        if computed && smaller && !linear || linear && self.needs_copy(base) || view.layout(layout).is_none()
+        {
             self.copy(id);
             return None;
         }
@@ -291,5 +293,6 @@ pub(super) fn reads_value(request: &Request) -> Option<&Coords> {
 
 /// Whether a store at these coordinates writes each element of the node exactly once.
 pub(super) fn covers(space: &Space, coords: &Coords, window: &Window, id: ValueId) -> bool {
-    space.is_bijective(coords, &window.node(id).shape) && linear_index(coords, &window.node(id).shape).offset == 0
+    space.is_bijective(coords, &window.node(id).shape)
+        && linear_index(coords, &window.node(id).shape).offset == 0
 }

@@ -173,7 +173,8 @@ struct Arena {
 
 impl Arena {
     fn take(&mut self, bytes: usize) -> usize {
-        let fitting = (0..self.free.len()).filter(|&i| self.free[i].1 >= bytes).min_by_key(|&i| self.free[i].1);
+        let fitting =
+            (0..self.free.len()).filter(|&i| self.free[i].1 >= bytes).min_by_key(|&i| self.free[i].1);
         if let Some(index) = fitting {
             let (offset, size) = self.free[index];
             if size == bytes {

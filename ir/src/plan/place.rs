@@ -113,7 +113,9 @@ impl Fusion<'_> {
         // The latest group opened is the first to run.
         for &group in readers.iter().rev() {
             let of_group = |r: &&Request| r.group == Some(group);
-            let Some(coords) = requests.iter().find(of_group).and_then(reads_value).cloned() else { continue };
+            let Some(coords) = requests.iter().find(of_group).and_then(reads_value).cloned() else {
+                continue;
+            };
             let agree = requests.iter().filter(of_group).all(|r| reads_value(r) == Some(&coords));
             let stored = self.window.is_result(id) || requests.iter().any(|r| r.group != Some(group));
             let acyclic = readers.iter().all(|&other| !self.reach.precedes(other, group));
@@ -220,7 +222,12 @@ impl Fusion<'_> {
 
     /// The coordinates at which a member reads each operand; `None` if the group's space cannot
     /// hold the node.
-    fn operand_coords(&mut self, group: GroupId, id: ValueId, coords: &Coords) -> Option<SmallVec<[Coords; 3]>> {
+    fn operand_coords(
+        &mut self,
+        group: GroupId,
+        id: ValueId,
+        coords: &Coords,
+    ) -> Option<SmallVec<[Coords; 3]>> {
         let node = self.window.node(id);
         match &node.op {
             Op::Reduce { axes, .. } | Op::ArgReduce { axes, .. } => {
@@ -240,7 +247,8 @@ impl Fusion<'_> {
                 let space = &mut self.group(group).space;
                 space.has_room(1).then_some(())?;
                 let mut data = coords.clone();
-                data[*axis] = if extent == 1 { Affine::default() } else { Affine::dim(space.push(extent, true)) };
+                data[*axis] =
+                    if extent == 1 { Affine::default() } else { Affine::dim(space.push(extent, true)) };
                 Some(SmallVec::from_iter([data, coords.clone()]))
             }
             _ => Some(node.operands.iter().map(|_| coords.clone()).collect()),
@@ -300,10 +308,11 @@ impl Fusion<'_> {
         [lhs, rhs, out]: [&Labels; 3],
     ) -> Option<SmallVec<[Coords; 3]>> {
         let operands = &self.window.node(id).operands;
-        let summed: SmallVec<[(u8, usize); 6]> = (lhs.0.iter().zip(self.window.node(operands[0]).shape.iter()))
-            .filter(|(label, _)| !out.0.contains(label))
-            .map(|(&label, &extent)| (label, extent))
-            .collect();
+        let summed: SmallVec<[(u8, usize); 6]> =
+            (lhs.0.iter().zip(self.window.node(operands[0]).shape.iter()))
+                .filter(|(label, _)| !out.0.contains(label))
+                .map(|(&label, &extent)| (label, extent))
+                .collect();
         let bijective = covers(&self.groups[group.0 as usize].space, coords, self.window, id);
         let target = self.group(group);
         let unused = target.space.iterated() & !used_dims(coords);

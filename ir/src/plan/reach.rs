@@ -59,4 +59,3 @@ fn union(bits: &mut Vec<u64>, more: &[u64]) {
     }
     bits.iter_mut().zip(more).for_each(|(bits, more)| *bits |= more);
 }
-

@@ -57,7 +57,8 @@ fn order(fused: &Fused) -> Vec<GroupId> {
         waiting[second.0 as usize] += 1;
     }
     let entry = |group: u32| Reverse((fused.groups[group as usize].position, group));
-    let mut ready: BinaryHeap<_> = (0..count as u32).filter(|&g| waiting[g as usize] == 0).map(entry).collect();
+    let mut ready: BinaryHeap<_> =
+        (0..count as u32).filter(|&g| waiting[g as usize] == 0).map(entry).collect();
     let mut ordered = Vec::with_capacity(count);
     while let Some(Reverse((_, group))) = ready.pop() {
         ordered.push(GroupId(group));
@@ -121,14 +122,16 @@ fn single(window: &Window, fused: &Fused, group: GroupId, id: ValueId) -> Result
             axis: *axis,
             accesses: [input.clone(), output.clone()],
         }),
-        (Op::Sort { axis, descending } | Op::ArgSort { axis, descending }, [output, input]) => Kernel::Sort(Sort {
-            dtype: args[1].dtype,
-            index_dtype: matches!(node.op, Op::ArgSort { .. }).then_some(node.dtype),
-            descending: *descending,
-            shape: extents(id),
-            axis: *axis,
-            accesses: [input.clone(), output.clone()],
-        }),
+        (Op::Sort { axis, descending } | Op::ArgSort { axis, descending }, [output, input]) => {
+            Kernel::Sort(Sort {
+                dtype: args[1].dtype,
+                index_dtype: matches!(node.op, Op::ArgSort { .. }).then_some(node.dtype),
+                descending: *descending,
+                shape: extents(id),
+                axis: *axis,
+                accesses: [input.clone(), output.clone()],
+            })
+        }
         _ => return Err(PlanError::Unsupported { node: id.0, reason: "not a kernel of its own" }),
     };
     if !updates {

@@ -55,12 +55,8 @@ impl Fusion<'_> {
             self.order_before(writer, &requests);
         }
         if in_place {
-            let request = Request {
-                group: writer,
-                at: At::Linear(Default::default()),
-                seen: 0,
-                demand: Demand::Order,
-            };
+            let request =
+                Request { group: writer, at: At::Linear(Default::default()), seen: 0, demand: Demand::Order };
             self.requests[data.index()].push(request);
         } else if let Some(copy) = self.write_box(data, &home, &whole(&home.layout)) {
             self.order_before(copy, &requests);

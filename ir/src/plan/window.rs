@@ -87,7 +87,9 @@ impl Window {
     /// The slot of an input that the plan may overwrite.
     pub fn donated_slot(&self, id: ValueId) -> Option<u32> {
         match &self.node(id).op {
-            Op::Input { slot, donated: true, layout } if layout.is_injective() && self.sole_of_slot[id.index()] => {
+            Op::Input { slot, donated: true, layout }
+                if layout.is_injective() && self.sole_of_slot[id.index()] =>
+            {
                 Some(*slot)
             }
             _ => None,
@@ -180,7 +182,8 @@ fn check(graph: &Graph) -> Result<(), PlanError> {
         if node.operands.iter().any(|id| id.index() >= index) {
             return Err(malformed("an operand does not come before its user"));
         }
-        let ranks: SmallVec<[usize; 3]> = node.operands.iter().map(|&id| graph.node(id).shape.rank()).collect();
+        let ranks: SmallVec<[usize; 3]> =
+            node.operands.iter().map(|&id| graph.node(id).shape.rank()).collect();
         let rank = node.shape.rank();
         let fits = match &node.op {
             Op::Input { layout, .. } => layout.shape == node.shape && layout.strides.len() == rank,
@@ -203,7 +206,10 @@ fn check(graph: &Graph) -> Result<(), PlanError> {
         }
     }
     if graph.results.iter().any(|id| id.index() >= graph.nodes.len()) {
-        return Err(PlanError::Malformed { node: graph.nodes.len() as u32, reason: "a result does not exist" });
+        return Err(PlanError::Malformed {
+            node: graph.nodes.len() as u32,
+            reason: "a result does not exist",
+        });
     }
     Ok(())
 }
@@ -227,7 +233,13 @@ fn legalise(graph: &Graph) -> (Vec<Node>, Vec<ValueId>) {
     (nodes, results)
 }
 
-fn sum_lone_labels(nodes: &mut Vec<Node>, id: ValueId, labels: &mut Labels, other: &Labels, out: &Labels) -> ValueId {
+fn sum_lone_labels(
+    nodes: &mut Vec<Node>,
+    id: ValueId,
+    labels: &mut Labels,
+    other: &Labels,
+    out: &Labels,
+) -> ValueId {
     let lone = |label: &u8| !other.0.contains(label) && !out.0.contains(label);
     let axes: SmallVec<[usize; 6]> = (0..labels.0.len()).filter(|&axis| lone(&labels.0[axis])).collect();
     if axes.is_empty() {

@@ -1,1 +1,431 @@
-//! fusion
+//! How many kernels well-known computations become, and what they look like.
+
+use crate::graph_interpreter::Tensor;
+use crate::properties::check;
+use crate::random::Case;
+use burn_mlir_ir::plan::{Plan, plan};
+use burn_mlir_ir::{Block, Graph, Instr, Kernel, Op};
+
+/// Parses, checks what the plan computes, and gives it.
+pub fn planned(text: &str) -> Plan {
+    let graph: Graph = text.parse().unwrap_or_else(|error| panic!("{error}"));
+    graph.verify().unwrap_or_else(|error| panic!("{error}"));
+    let mut inputs = Vec::new();
+    for node in &graph.nodes {
+        if let Op::Input { slot, .. } = node.op {
+            assert_eq!(slot as usize, inputs.len());
+            let mut next = 3 + slot as i64;
+            inputs.push(Tensor::build(&node.shape, |_| {
+                next = (next * 29 + 13) % 101;
+                next % 4
+            }));
+        }
+    }
+    let scalars = vec![3; graph.scalars.len()];
+    check(&Case { graph: graph.clone(), inputs, scalars });
+    plan(&graph).unwrap()
+}
+
+fn blocks(plan: &Plan) -> Vec<&Block> {
+    let block = |kernel| match kernel {
+        &Kernel::Block(ref block) => Some(block),
+        _ => None,
+    };
+    plan.kernels.iter().filter_map(block).collect()
+}
+
+/// The domain in the textual form: `p 4, r 8`.
+fn domain(block: &Block) -> String {
+    let text = Kernel::Block(block.clone()).to_string();
+    text[text.find('[').unwrap() + 1..text.find(']').unwrap()].to_string()
+}
+
+fn count(block: &Block, wanted: impl Fn(&Instr) -> bool) -> usize {
+    block.body.iter().filter(|statement| wanted(&statement.instr)).count()
+}
+
+#[test]
+fn softmax_is_one_kernel() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[2, 5, 7]
+          %1 = reduce max [2] %0 : f32[2, 5, 1]
+          %2 = expand %1 : f32[2, 5, 7]
+          %3 = sub %0, %2 : f32[2, 5, 7]
+          %4 = exp %3 : f32[2, 5, 7]
+          %5 = reduce sum [2] %4 : f32[2, 5, 1]
+          %6 = expand %5 : f32[2, 5, 7]
+          %7 = div %4, %6 : f32[2, 5, 7]
+          return %7
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+    insta::assert_snapshot!(plan.kernels[0], @r"
+    block [p 10, r 7] () {
+      @0 = in f32 align 4
+      @1 = out f32 align 64
+      %0 = load @0 [7, 1] : f32
+      %1 = reduce max %0 : f32
+      %2 = sub %0, %1 : f32
+      %3 = exp %2 : f32
+      %4 = reduce sum %3 : f32
+      %5 = div %3, %4 : f32
+      store %5 -> @1 [7, 1]
+    }
+    ");
+}
+
+#[test]
+fn log_softmax_over_an_inner_axis_is_one_kernel() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[4, 7, 3]
+          %1 = reduce max [1] %0 : f32[4, 1, 3]
+          %2 = expand %1 : f32[4, 7, 3]
+          %3 = sub %0, %2 : f32[4, 7, 3]
+          %4 = exp %3 : f32[4, 7, 3]
+          %5 = reduce sum [1] %4 : f32[4, 1, 3]
+          %6 = log %5 : f32[4, 1, 3]
+          %7 = expand %6 : f32[4, 7, 3]
+          %8 = sub %3, %7 : f32[4, 7, 3]
+          return %8
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+    assert_eq!(domain(blocks(&plan)[0]), "p 4, p 3, r 7");
+}
+
+#[test]
+fn softmax_backward_is_one_kernel() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[6, 7]
+          %1 = input 1 : f32[6, 7]
+          %2 = mul %0, %1 : f32[6, 7]
+          %3 = reduce sum [1] %2 : f32[6, 1]
+          %4 = expand %3 : f32[6, 7]
+          %5 = sub %1, %4 : f32[6, 7]
+          %6 = mul %0, %5 : f32[6, 7]
+          return %6
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+}
+
+/// Layer normalisation whose mean and reciprocal deviation are kept for the backward pass, after a
+/// residual sum that is kept, too.
+#[test]
+fn layer_norm_is_one_kernel() {
+    let plan = planned(
+        "graph (f32, f32) {
+          %0 = input 0 : f32[4, 3, 8]
+          %1 = input 1 : f32[4, 3, 8]
+          %2 = add %0, %1 : f32[4, 3, 8]
+          %3 = reduce sum [2] %2 : f32[4, 3, 1]
+          %4 = fill $0 : f32[4, 3, 1]
+          %5 = mul %3, %4 : f32[4, 3, 1]
+          %6 = expand %5 : f32[4, 3, 8]
+          %7 = sub %2, %6 : f32[4, 3, 8]
+          %8 = mul %7, %7 : f32[4, 3, 8]
+          %9 = reduce sum [2] %8 : f32[4, 3, 1]
+          %10 = mul %9, %4 : f32[4, 3, 1]
+          %11 = fill $1 : f32[4, 3, 1]
+          %12 = add %10, %11 : f32[4, 3, 1]
+          %13 = rsqrt %12 : f32[4, 3, 1]
+          %14 = expand %13 : f32[4, 3, 8]
+          %15 = mul %7, %14 : f32[4, 3, 8]
+          %16 = input 2 : f32[8]
+          %17 = reshape %16 : f32[1, 1, 8]
+          %18 = expand %17 : f32[4, 3, 8]
+          %19 = mul %15, %18 : f32[4, 3, 8]
+          %20 = input 3 : f32[8]
+          %21 = reshape %20 : f32[1, 1, 8]
+          %22 = expand %21 : f32[4, 3, 8]
+          %23 = add %19, %22 : f32[4, 3, 8]
+          return %23, %2, %5, %13
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+    let block = blocks(&plan)[0];
+    assert_eq!(domain(block), "p 12, r 8");
+    assert_eq!(block.stores.len(), 4);
+    assert_eq!(count(block, |instr| matches!(instr, Instr::Reduce(..))), 2);
+}
+
+#[test]
+fn batch_norm_statistics_are_one_kernel() {
+    let plan = planned(
+        "graph (f32) {
+          %0 = input 0 : f32[4, 3, 5, 2]
+          %1 = reduce sum [0, 2, 3] %0 : f32[1, 3, 1, 1]
+          %2 = fill $0 : f32[1, 3, 1, 1]
+          %3 = mul %1, %2 : f32[1, 3, 1, 1]
+          %4 = expand %3 : f32[4, 3, 5, 2]
+          %5 = sub %0, %4 : f32[4, 3, 5, 2]
+          %6 = mul %5, %5 : f32[4, 3, 5, 2]
+          %7 = reduce sum [0, 2, 3] %6 : f32[1, 3, 1, 1]
+          %8 = mul %7, %2 : f32[1, 3, 1, 1]
+          return %3, %8
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+    assert_eq!(domain(blocks(&plan)[0]), "p 3, r 4, r 10");
+}
+
+#[test]
+fn a_dense_layer_with_gelu_is_one_kernel() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[2, 3, 8]
+          %1 = input 1 : f32[8, 5]
+          %2 = reshape %0 : f32[6, 8]
+          %3 = contract \"mk,kn->mn\" %2, %1 : f32[6, 5]
+          %4 = reshape %3 : f32[2, 3, 5]
+          %5 = input 2 : f32[5]
+          %6 = reshape %5 : f32[1, 1, 5]
+          %7 = expand %6 : f32[2, 3, 5]
+          %8 = add %4, %7 : f32[2, 3, 5]
+          %9 = constant 0.5 : f32[2, 3, 5]
+          %10 = mul %8, %9 : f32[2, 3, 5]
+          %11 = erf %8 : f32[2, 3, 5]
+          %12 = mul %10, %11 : f32[2, 3, 5]
+          return %12, %8
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+    insta::assert_snapshot!(plan.kernels[0], @r"
+    block [p 6, p 5, r 8] () {
+      @0 = in f32 align 4
+      @1 = in f32 align 4
+      @2 = in f32 align 4
+      @3 = out f32 align 64
+      @4 = out f32 align 64
+      %0 = load @0 [8, 0, 1] : f32
+      %1 = load @1 [0, 1, 5] : f32
+      %2 = contract %0, %1 : f32
+      %3 = load @2 [0, 1, 0] : f32
+      %4 = add %2, %3 : f32
+      %5 = constant 0.5 : f32
+      %6 = mul %4, %5 : f32
+      %7 = erf %4 : f32
+      %8 = mul %6, %7 : f32
+      store %4 -> @3 [5, 1, 0]
+      store %8 -> @4 [5, 1, 0]
+    }
+    ");
+}
+
+/// One parameter: both moments and the parameter itself, all updated in place.
+#[test]
+fn adam_is_one_kernel_in_place() {
+    let plan = planned(
+        "graph (f32, f32, f32, f32) {
+          %0 = input 0 donated : f32[4, 8]
+          %1 = input 1 : f32[4, 8]
+          %2 = input 2 donated : f32[4, 8]
+          %3 = input 3 donated : f32[4, 8]
+          %4 = fill $0 : f32[4, 8]
+          %5 = fill $1 : f32[4, 8]
+          %6 = fill $2 : f32[4, 8]
+          %7 = fill $3 : f32[4, 8]
+          %8 = mul %2, %4 : f32[4, 8]
+          %9 = mul %1, %5 : f32[4, 8]
+          %10 = add %8, %9 : f32[4, 8]
+          %11 = mul %1, %1 : f32[4, 8]
+          %12 = mul %11, %6 : f32[4, 8]
+          %13 = mul %3, %4 : f32[4, 8]
+          %14 = add %12, %13 : f32[4, 8]
+          %15 = sqrt %14 : f32[4, 8]
+          %16 = add %15, %7 : f32[4, 8]
+          %17 = div %10, %16 : f32[4, 8]
+          %18 = mul %17, %6 : f32[4, 8]
+          %19 = sub %0, %18 : f32[4, 8]
+          return %19, %10, %14
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+    assert_eq!(plan.buffers.len(), 4, "{plan}");
+    assert_eq!(domain(blocks(&plan)[0]), "p 32");
+    assert_eq!(blocks(&plan)[0].params.len(), 4);
+}
+
+/// Fill the padding, copy into it, contract over windows with bias and activation.
+#[test]
+fn a_padded_convolution_is_a_contraction_over_windows() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[2, 3, 6, 6]
+          %1 = constant 0.0 : f32[2, 3, 8, 8]
+          %2 = slice_update [0:+2:1, 0:+3:1, 1:+6:1, 1:+6:1] %1, %0 : f32[2, 3, 8, 8]
+          %3 = unfold axis 2 size 3 step 1 dilation 1 %2 : f32[2, 3, 6, 8, 3]
+          %4 = unfold axis 3 size 3 step 1 dilation 1 %3 : f32[2, 3, 6, 6, 3, 3]
+          %5 = input 1 : f32[4, 3, 3, 3]
+          %6 = contract \"bchwij,ocij->bohw\" %4, %5 : f32[2, 4, 6, 6]
+          %7 = input 2 : f32[4]
+          %8 = reshape %7 : f32[1, 4, 1, 1]
+          %9 = expand %8 : f32[2, 4, 6, 6]
+          %10 = add %6, %9 : f32[2, 4, 6, 6]
+          %11 = constant 0.0 : f32[2, 4, 6, 6]
+          %12 = max %10, %11 : f32[2, 4, 6, 6]
+          return %12
+        }",
+    );
+    assert_eq!(plan.launches.len(), 3);
+    let last = blocks(&plan)[2];
+    assert_eq!(domain(last), "p 4, p 2, p 6, p 6, r 3, r 3, r 3");
+}
+
+#[test]
+fn pooling_reduces_windows_of_what_it_reads() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[2, 6, 6]
+          %1 = neg %0 : f32[2, 6, 6]
+          %2 = unfold axis 1 size 2 step 2 dilation 1 %1 : f32[2, 3, 6, 2]
+          %3 = unfold axis 2 size 2 step 2 dilation 1 %2 : f32[2, 3, 3, 2, 2]
+          %4 = reduce max [3, 4] %3 : f32[2, 3, 3, 1, 1]
+          %5 = reshape %4 : f32[2, 3, 3]
+          return %5
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+}
+
+/// Log-softmax, then the mean of what the targets pick.
+#[test]
+fn cross_entropy_is_two_kernels() {
+    let plan = planned(
+        "graph (f32) {
+          %0 = input 0 : f32[6, 5]
+          %1 = reduce max [1] %0 : f32[6, 1]
+          %2 = expand %1 : f32[6, 5]
+          %3 = sub %0, %2 : f32[6, 5]
+          %4 = exp %3 : f32[6, 5]
+          %5 = reduce sum [1] %4 : f32[6, 1]
+          %6 = log %5 : f32[6, 1]
+          %7 = expand %6 : f32[6, 5]
+          %8 = sub %3, %7 : f32[6, 5]
+          %9 = input 1 : i64[6]
+          %10 = reshape %9 : i64[6, 1]
+          %11 = gather axis 1 %8, %10 : f32[6, 1]
+          %12 = reduce sum [0] %11 : f32[1, 1]
+          %13 = reshape %12 : f32[]
+          %14 = fill $0 : f32[]
+          %15 = mul %13, %14 : f32[]
+          %16 = neg %15 : f32[]
+          return %16
+        }",
+    );
+    assert_eq!(plan.launches.len(), 2);
+}
+
+#[test]
+fn attention_is_three_kernels() {
+    let plan = planned(
+        "graph (f32) {
+          %0 = input 0 : f32[2, 6, 24]
+          %1 = slice [0:+2:1, 0:+6:1, 0:+8:1] %0 : f32[2, 6, 8]
+          %2 = reshape %1 : f32[2, 6, 2, 4]
+          %3 = slice [0:+2:1, 0:+6:1, 8:+8:1] %0 : f32[2, 6, 8]
+          %4 = reshape %3 : f32[2, 6, 2, 4]
+          %5 = slice [0:+2:1, 0:+6:1, 16:+8:1] %0 : f32[2, 6, 8]
+          %6 = reshape %5 : f32[2, 6, 2, 4]
+          %7 = contract \"bqhd,bkhd->bhqk\" %2, %4 : f32[2, 2, 6, 6]
+          %8 = fill $0 : f32[2, 2, 6, 6]
+          %9 = mul %7, %8 : f32[2, 2, 6, 6]
+          %10 = iota axis 2 : i64[2, 2, 6, 6]
+          %11 = iota axis 3 : i64[2, 2, 6, 6]
+          %12 = ge %10, %11 : bool[2, 2, 6, 6]
+          %13 = constant -inf : f32[2, 2, 6, 6]
+          %14 = select %12, %9, %13 : f32[2, 2, 6, 6]
+          %15 = reduce max [3] %14 : f32[2, 2, 6, 1]
+          %16 = expand %15 : f32[2, 2, 6, 6]
+          %17 = sub %14, %16 : f32[2, 2, 6, 6]
+          %18 = exp %17 : f32[2, 2, 6, 6]
+          %19 = reduce sum [3] %18 : f32[2, 2, 6, 1]
+          %20 = expand %19 : f32[2, 2, 6, 6]
+          %21 = div %18, %20 : f32[2, 2, 6, 6]
+          %22 = contract \"bhqk,bkhd->bqhd\" %21, %6 : f32[2, 6, 2, 4]
+          %23 = reshape %22 : f32[2, 6, 8]
+          return %23
+        }",
+    );
+    assert_eq!(plan.launches.len(), 3);
+    assert_eq!(domain(blocks(&plan)[0]), "p 2, p 2, p 6, p 6, r 4");
+}
+
+#[test]
+fn a_hundred_additions_are_one_kernel() {
+    let mut text = String::from("graph () {\n%0 = input 0 : f32[4, 5]\n%1 = input 1 : f32[4, 5]\n");
+    for id in 2..102 {
+        text += &format!("%{id} = add %{}, %1 : f32[4, 5]\n", if id == 2 { 0 } else { id - 1 });
+    }
+    let plan = planned(&(text + "return %101 }"));
+    assert_eq!(plan.launches.len(), 1);
+    assert_eq!(blocks(&plan)[0].body.len(), 102);
+}
+
+#[test]
+fn equal_layers_share_a_kernel() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[4, 8]
+          %1 = input 1 : f32[8, 8]
+          %2 = input 2 : f32[8, 8]
+          %3 = input 3 : f32[8, 8]
+          %4 = contract \"mk,kn->mn\" %0, %1 : f32[4, 8]
+          %5 = tanh %4 : f32[4, 8]
+          %6 = contract \"mk,kn->mn\" %5, %2 : f32[4, 8]
+          %7 = tanh %6 : f32[4, 8]
+          %8 = contract \"mk,kn->mn\" %7, %3 : f32[4, 8]
+          %9 = tanh %8 : f32[4, 8]
+          %10 = contract \"mk,kn->mn\" %9, %1 : f32[4, 8]
+          return %10
+        }",
+    );
+    assert_eq!(plan.launches.len(), 4);
+    // The first reads an input of unknown alignment, the next two are the same.
+    assert_eq!(plan.kernels.len(), 3);
+}
+
+/// A transposed result makes the left operand the one that moves along the rows of memory.
+#[test]
+fn a_contraction_is_turned_so_that_its_right_operand_runs_along_the_result() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[4, 8]
+          %1 = input 1 : f32[8, 6]
+          %2 = contract \"mk,kn->nm\" %0, %1 : f32[6, 4]
+          return %2
+        }",
+    );
+    insta::assert_snapshot!(plan.kernels[0], @r"
+    block [p 6, p 4, r 8] () {
+      @0 = in f32 align 4
+      @1 = in f32 align 4
+      @2 = out f32 align 64
+      %0 = load @0 [0, 8, 1] : f32
+      %1 = load @1 [1, 0, 6] : f32
+      %2 = contract %1, %0 : f32
+      store %2 -> @2 [4, 1, 0]
+    }
+    ");
+}
+
+/// Two operands, both computed, one of them by a contraction: everything in three kernels.
+#[test]
+fn concatenation_writes_each_part_where_it_goes() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[4, 8]
+          %1 = input 1 : f32[8, 2]
+          %2 = contract \"mk,kn->mn\" %0, %1 : f32[4, 2]
+          %3 = neg %2 : f32[4, 2]
+          %4 = exp %0 : f32[4, 8]
+          %5 = concat axis 1 %3, %4 : f32[4, 10]
+          return %5
+        }",
+    );
+    assert_eq!(plan.launches.len(), 2);
+    assert_eq!(plan.arena_bytes, 0);
+}

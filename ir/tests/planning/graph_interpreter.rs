@@ -30,7 +30,10 @@ impl Tensor {
 pub fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     let mut all = vec![vec![]];
     for &extent in shape {
-        all = all.into_iter().flat_map(|prefix| (0..extent).map(move |i| [&prefix[..], &[i]].concat())).collect();
+        all = all
+            .into_iter()
+            .flat_map(|prefix| (0..extent).map(move |i| [&prefix[..], &[i]].concat()))
+            .collect();
     }
     all
 }
@@ -83,7 +86,9 @@ fn evaluate(graph: &Graph, node: &Node, operands: &[&Tensor], inputs: &[Tensor],
             })
         }
         Op::Unary(op) => build(&mut |index| unary(*op, dtype, operands[0].at(index))),
-        Op::Binary(op) => build(&mut |index| binary(*op, dtype, operands[0].at(index), operands[1].at(index))),
+        Op::Binary(op) => {
+            build(&mut |index| binary(*op, dtype, operands[0].at(index), operands[1].at(index)))
+        }
         Op::Compare(op) => build(&mut |index| compare(*op, operands[0].at(index), operands[1].at(index))),
         Op::Select => build(&mut |i| operands[if operands[0].at(i) != 0 { 1 } else { 2 }].at(i)),
         Op::Cast | Op::Bitcast => build(&mut |index| wrap(dtype, operands[0].at(index))),
@@ -98,7 +103,8 @@ fn evaluate(graph: &Graph, node: &Node, operands: &[&Tensor], inputs: &[Tensor],
             operands[0].at(&index.iter().zip(operands[0].shape.iter()).map(clip).collect::<Vec<_>>())
         }),
         Op::Slice { dims } => build(&mut |index| {
-            let from = index.iter().zip(dims).map(|(&i, dim)| (dim.start as i64 + i as i64 * dim.step) as usize);
+            let from =
+                index.iter().zip(dims).map(|(&i, dim)| (dim.start as i64 + i as i64 * dim.step) as usize);
             operands[0].at(&from.collect::<Vec<_>>())
         }),
         Op::Unfold { axis, step, dilation, .. } => build(&mut |index| {
@@ -114,7 +120,9 @@ fn evaluate(graph: &Graph, node: &Node, operands: &[&Tensor], inputs: &[Tensor],
         Op::Contract { lhs, rhs, out } => {
             let mut labels: Vec<u8> = Vec::new();
             let mut extents = Vec::new();
-            for (label, extent) in lhs.0.iter().zip(&operands[0].shape.0).chain(rhs.0.iter().zip(&operands[1].shape.0)) {
+            for (label, extent) in
+                lhs.0.iter().zip(&operands[0].shape.0).chain(rhs.0.iter().zip(&operands[1].shape.0))
+            {
                 if !out.0.contains(label) && !labels.contains(label) {
                     labels.push(*label);
                     extents.push(*extent);
@@ -132,9 +140,9 @@ fn evaluate(graph: &Graph, node: &Node, operands: &[&Tensor], inputs: &[Tensor],
                 wrap(dtype, terms.fold(0, i64::wrapping_add))
             })
         }
-        Op::Gather { axis } => build(&mut |index| {
-            operands[0].at(&replaced(index, *axis, operands[1].at(index) as usize))
-        }),
+        Op::Gather { axis } => {
+            build(&mut |index| operands[0].at(&replaced(index, *axis, operands[1].at(index) as usize)))
+        }
         Op::Scatter { op, axis } => {
             let mut result = operands[0].clone();
             for index in indices(&operands[2].shape) {
@@ -163,7 +171,8 @@ fn evaluate(graph: &Graph, node: &Node, operands: &[&Tensor], inputs: &[Tensor],
         Op::SliceUpdate { dims } => {
             let mut result = operands[0].clone();
             for index in indices(&operands[1].shape) {
-                let to = index.iter().zip(dims).map(|(&i, dim)| (dim.start as i64 + i as i64 * dim.step) as usize);
+                let to =
+                    index.iter().zip(dims).map(|(&i, dim)| (dim.start as i64 + i as i64 * dim.step) as usize);
                 result.set(&to.collect::<Vec<_>>(), operands[1].at(&index));
             }
             result
@@ -172,13 +181,16 @@ fn evaluate(graph: &Graph, node: &Node, operands: &[&Tensor], inputs: &[Tensor],
 }
 
 pub fn scatter(op: ScatterOp, dtype: burn_mlir_ir::DType, old: i64, update: i64) -> i64 {
-    wrap(dtype, match op {
-        ScatterOp::Assign => update,
-        ScatterOp::Add => old.wrapping_add(update),
-        ScatterOp::Mul => old.wrapping_mul(update),
-        ScatterOp::Max => old.max(update),
-        ScatterOp::Min => old.min(update),
-    })
+    wrap(
+        dtype,
+        match op {
+            ScatterOp::Assign => update,
+            ScatterOp::Add => old.wrapping_add(update),
+            ScatterOp::Mul => old.wrapping_mul(update),
+            ScatterOp::Max => old.max(update),
+            ScatterOp::Min => old.min(update),
+        },
+    )
 }
 
 /// The sorted values of a line, or their positions.

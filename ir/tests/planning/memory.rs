@@ -1,1 +1,133 @@
-//! memory
+//! Views, results and storage: what costs no kernel, and what shares a buffer.
+
+use crate::fusion::planned;
+use burn_mlir_ir::{BufferSource, Kernel, ParamMode};
+
+#[test]
+fn views_of_inputs_are_results_without_kernels() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[4, 6]
+          %1 = permute [1, 0] %0 : f32[6, 4]
+          %2 = slice [5:+6:-1, 1:+2:2] %1 : f32[6, 2]
+          %3 = reshape %2 : f32[2, 3, 2]
+          %4 = unfold axis 1 size 2 step 1 dilation 1 %3 : f32[2, 2, 2, 2]
+          return %4, %0, %2
+        }",
+    );
+    assert!(plan.launches.is_empty());
+    assert!(plan.buffers.iter().all(|buffer| buffer.source == BufferSource::Input(0)));
+    let layout = &plan.results[0].layout;
+    // Element [0, 0, 0, 0] is [1, 5] of the input.
+    assert_eq!((layout.offset, layout.strides.as_slice()), (11, &[-3, -1, 12, -1][..]));
+}
+
+#[test]
+fn a_reshape_that_no_strides_express_is_a_copy() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[4, 6]
+          %1 = permute [1, 0] %0 : f32[6, 4]
+          %2 = reshape %1 : f32[24]
+          return %2
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+    let Kernel::Block(block) = &plan.kernels[0] else { panic!() };
+    assert_eq!(block.domain.len(), 2);
+    assert_eq!(block.body.len(), 1);
+}
+
+#[test]
+fn a_slice_update_of_a_donated_input_only_writes_the_slice() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 donated : f32[8, 4]
+          %1 = input 1 : f32[1, 4]
+          %2 = neg %1 : f32[1, 4]
+          %3 = slice_update [3:+1:1, 0:+4:1] %0, %2 : f32[8, 4]
+          %4 = slice_update [5:+1:1, 0:+4:1] %3, %1 : f32[8, 4]
+          return %4
+        }",
+    );
+    assert_eq!(plan.launches.len(), 2);
+    assert_eq!(plan.buffers[plan.results[0].buffer as usize].source, BufferSource::Input(0));
+    assert_eq!(plan.arena_bytes, 0);
+}
+
+#[test]
+fn a_slice_update_of_data_needed_later_copies_it() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[8, 4]
+          %1 = input 1 : f32[1, 4]
+          %2 = slice_update [3:+1:1, 0:+4:1] %0, %1 : f32[8, 4]
+          return %2
+        }",
+    );
+    assert_eq!(plan.launches.len(), 2);
+    assert_eq!(plan.buffers[plan.results[0].buffer as usize].source, BufferSource::Fresh);
+}
+
+#[test]
+fn a_dying_temporary_becomes_the_result() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[4, 4]
+          %1 = scan sum axis 1 %0 : f32[4, 4]
+          %2 = neg %1 : f32[4, 4]
+          return %2
+        }",
+    );
+    assert_eq!(plan.launches.len(), 2);
+    assert_eq!(plan.arena_bytes, 0);
+    let Kernel::Block(block) = &plan.kernels[1] else { panic!() };
+    assert_eq!(block.params.len(), 1);
+    assert_eq!(block.params[0].mode, ParamMode::InOut);
+}
+
+#[test]
+fn temporaries_share_the_arena_once_they_are_dead() {
+    let mut text = String::from("graph () {\n%0 = input 0 : f32[16, 16]\n");
+    for id in 1..9 {
+        text += &format!("%{id} = scan sum axis 1 %{} : f32[16, 16]\n", id - 1);
+    }
+    let plan = planned(&(text + "return %8 }"));
+    assert_eq!(plan.launches.len(), 8);
+    assert_eq!(plan.arena_bytes, 2 * 16 * 16 * 4);
+}
+
+#[test]
+fn an_empty_result_costs_nothing_and_an_empty_sum_is_zero() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : f32[0, 3]
+          %1 = neg %0 : f32[0, 3]
+          %2 = reduce sum [0] %0 : f32[1, 3]
+          return %1, %2
+        }",
+    );
+    assert_eq!(plan.launches.len(), 1);
+    assert_eq!(plan.buffers[plan.results[0].buffer as usize].bytes, 0);
+}
+
+#[test]
+fn generators_are_stored_only_as_results() {
+    let plan = planned(
+        "graph (u32, u32, f32) {
+          %0 = random key $0 stream $1 : u32[3, 4]
+          %1 = cast %0 : f32[3, 4]
+          %2 = fill $2 : f32[3, 4]
+          %3 = lt %1, %2 : bool[3, 4]
+          %4 = input 0 : f32[3, 4]
+          %5 = constant 0.0 : f32[3, 4]
+          %6 = select %3, %4, %5 : f32[3, 4]
+          %7 = exp %4 : f32[3, 4]
+          %8 = scan sum axis 1 %7 : f32[3, 4]
+          %9 = select %3, %8, %5 : f32[3, 4]
+          return %6, %9, %2
+        }",
+    );
+    assert_eq!(plan.launches.len(), 5);
+    assert!(plan.arena_bytes <= 2 * 64);
+}

@@ -3,7 +3,8 @@
 use crate::arithmetic::*;
 use crate::graph_interpreter::{Tensor, indices, scatter, sorted};
 use burn_mlir_ir::{
-    Access, Argument, Block, BufferSource, DType, DimKind, Graph, Instr, Kernel, Launch, Layout, ParamMode, Plan,
+    Access, Argument, Block, BufferSource, DType, DimKind, Graph, Instr, Kernel, Launch, Layout, ParamMode,
+    Plan,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -89,14 +90,20 @@ impl Memory {
         let byte = (argument.offset + element) * size as i64;
         let first = start as i64 + byte;
         let input = start != 0 || byte < 0;
-        assert!(input || byte + size as i64 <= bytes as i64, "element {element} of {argument:?} out of bounds");
+        assert!(
+            input || byte + size as i64 <= bytes as i64,
+            "element {element} of {argument:?} out of bounds"
+        );
         (region, first as usize..first as usize + size)
     }
 
     fn load(&self, argument: &Argument, element: i64) -> i64 {
         let (region, range) = self.range(argument, element);
         let region = &self.regions[region];
-        assert!(region.written[range.clone()].iter().all(|&w| w), "{argument:?} [{element}] is not written yet");
+        assert!(
+            region.written[range.clone()].iter().all(|&w| w),
+            "{argument:?} [{element}] is not written yet"
+        );
         let mut bytes = [0; 8];
         bytes[..range.len()].copy_from_slice(&region.bytes[range]);
         wrap(argument.dtype, i64::from_le_bytes(bytes))
@@ -148,7 +155,8 @@ impl Memory {
                 index[axis] = i;
                 index
             };
-            let line: Vec<i64> = (0..shape[axis]).map(|i| self.load(&args[0], walk(from, &along(i)))).collect();
+            let line: Vec<i64> =
+                (0..shape[axis]).map(|i| self.load(&args[0], walk(from, &along(i)))).collect();
             for (i, value) in f(&line).into_iter().enumerate() {
                 self.store(&args[1], walk(to, &along(i)), value);
             }
@@ -241,7 +249,13 @@ impl Memory {
                             Instr::Unary(op, a) => unary(*op, dtype, of(a, i)),
                             Instr::Binary(op, a, b) => binary(*op, dtype, of(a, i), of(b, i)),
                             Instr::Compare(op, a, b) => compare(*op, of(a, i), of(b, i)),
-                            Instr::Select(c, a, b) => if of(c, i) != 0 { of(a, i) } else { of(b, i) },
+                            Instr::Select(c, a, b) => {
+                                if of(c, i) != 0 {
+                                    of(a, i)
+                                } else {
+                                    of(b, i)
+                                }
+                            }
                             Instr::Cast(a) | Instr::Bitcast(a) => wrap(dtype, of(a, i)),
                             Instr::Reduce(..) | Instr::ArgReduce(..) | Instr::Contract(..) => unreachable!(),
                         }
@@ -253,9 +267,12 @@ impl Memory {
         for store in &block.stores {
             let value = &values[store.value.0 as usize];
             let arg = &args[store.param.0 as usize];
-            let spread = store.access.strides.iter().enumerate().any(|(d, &stride)| {
-                stride != 0 && block.reduction_dims() >> d & 1 == 1
-            });
+            let spread = store
+                .access
+                .strides
+                .iter()
+                .enumerate()
+                .any(|(d, &stride)| stride != 0 && block.reduction_dims() >> d & 1 == 1);
             for (i, point) in if spread { points } else { &origin[..] }.iter().enumerate() {
                 let element = walk(&store.access, point);
                 touched.write(self, store.param.0, arg, element);
@@ -287,7 +304,10 @@ impl Touched {
     fn write(&mut self, memory: &Memory, param: u32, arg: &Argument, element: i64) {
         let (region, range) = memory.range(arg, element);
         for byte in range {
-            assert!(self.writes.insert((region, byte), param).is_none(), "written twice: {arg:?} [{element}]");
+            assert!(
+                self.writes.insert((region, byte), param).is_none(),
+                "written twice: {arg:?} [{element}]"
+            );
         }
     }
 

@@ -25,15 +25,36 @@ pub fn check(case: &Case) {
         assert_eq!(result, &values[id.index()], "result %{} of\n{graph}\n{plan}", id.0);
     }
     for (slot, memory) in memory.iter().enumerate() {
-        assert!(donated[slot] || *memory == bound[slot].bytes, "input {slot} was overwritten\n{graph}\n{plan}");
+        assert!(
+            donated[slot] || *memory == bound[slot].bytes,
+            "input {slot} was overwritten\n{graph}\n{plan}"
+        );
+    }
+}
+
+/// Two thousand graphs, or as many as `PROPTEST_CASES` says.
+fn config() -> ProptestConfig {
+    let given = std::env::var_os("PROPTEST_CASES").is_some();
+    let default = ProptestConfig::default();
+    if given {
+        ProptestConfig { failure_persistence: None, ..default }
+    } else {
+        ProptestConfig { cases: 2000, failure_persistence: None, ..default }
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn a_plan_computes_its_graph(numbers in proptest::collection::vec(any::<u32>(), 20..140)) {
-        check(&case(&numbers));
+        check(&case(&numbers, 4));
+    }
+
+    #[test]
+    fn a_plan_computes_a_large_graph_with_many_results(
+        numbers in proptest::collection::vec(any::<u32>(), 200..500),
+    ) {
+        check(&case(&numbers, 16));
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::graph_interpreter::{Tensor, indices};
 use burn_mlir_ir::{
-    ArgReduceOp, BinaryOp, CompareOp, DType, Declared, Graph, Labels, Layout, Literal, Op, ReduceOp, ScatterOp, Shape,
-    SliceDim, Strides, UnaryOp, ValueId, infer,
+    ArgReduceOp, BinaryOp, CompareOp, DType, Declared, Graph, Labels, Layout, Literal, Op, ReduceOp,
+    ScatterOp, Shape, SliceDim, Strides, UnaryOp, ValueId, infer,
 };
 use smallvec::SmallVec;
 
@@ -40,8 +40,8 @@ struct Builder<'a> {
     entropy: Entropy<'a>,
 }
 
-/// Builds a case from random numbers.
-pub fn case(numbers: &[u32]) -> Case {
+/// Builds a case with up to `results` results from random numbers.
+pub fn case(numbers: &[u32], results: usize) -> Case {
     let graph = Graph { scalars: vec![DType::F32, DType::U32, DType::U32], ..Graph::default() };
     let mut builder = Builder { graph, inputs: Vec::new(), entropy: Entropy(numbers.iter()) };
     builder.input();
@@ -49,11 +49,12 @@ pub fn case(numbers: &[u32]) -> Case {
         builder.step();
     }
     let count = builder.graph.nodes.len();
-    let mut results = vec![ValueId(count as u32 - 1)];
-    for _ in 0..builder.entropy.below(4) {
-        results.push(ValueId(builder.entropy.below(count) as u32));
+    let mut held = vec![ValueId(count as u32 - 1)];
+    builder.entropy = Entropy(numbers.iter());
+    for _ in 1..results.min(1 + builder.entropy.below(results)) {
+        held.push(ValueId(builder.entropy.below(count) as u32));
     }
-    builder.graph.results = results;
+    builder.graph.results = held;
     builder.graph.verify().unwrap_or_else(|error| panic!("{error}\n{}", builder.graph));
     Case { graph: builder.graph, inputs: builder.inputs, scalars: vec![5, 77, 99] }
 }
@@ -240,7 +241,7 @@ impl Builder<'_> {
                 self.add(op, &[id], if dtype.is_float() { DType::I64 } else { dtype }, &shape)
                     .or_else(|| self.derive(Op::Scan { op: ReduceOp::Sum, axis }, &[id]));
             }
-            16 => self.contract(id),
+            16 if rank <= 6 => self.contract(id),
             17 if rank > 0 => self.index(id),
             18 if rank > 0 => {
                 let axis = self.entropy.below(rank);
