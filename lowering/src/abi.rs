@@ -38,9 +38,11 @@ impl PhaseWriter {
     /// Opens the function `symbol`.
     pub fn new(symbol: &str) -> Self {
         let mut emitter = Emitter::new(0);
+        // Without builtins LLVM does not turn loops into calls of memset and memcpy.
         emitter.open(format_args!(
             "func.func @{symbol}(%buffers: !llvm.ptr, %scalars: !llvm.ptr, %shared: !llvm.ptr, \
-             %worker: !llvm.ptr, %status: !llvm.ptr, %first: i64, %last: i64) {{"
+             %worker: !llvm.ptr, %status: !llvm.ptr, %first: i64, %last: i64) \
+             attributes {{passthrough = [\"no-builtins\"]}} {{"
         ));
         let begin = emitter.op("arith.index_cast %first : i64 to index");
         let end = emitter.op("arith.index_cast %last : i64 to index");

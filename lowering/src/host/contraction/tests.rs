@@ -1,0 +1,93 @@
+//! What the lowered code looks like: register tiles without spills to memory, no allocation, no calls.
+
+use crate::{Lowered, context, lower};
+use burn_mlir_ir::{
+    Access, BinaryOp, Block, DType, DimKind, DomainDim, HostTarget, Instr, Kernel, Operand, Param, ParamId,
+    ParamMode, Statement, Store, Target,
+};
+
+fn dims(sizes: &[usize], summed: usize) -> burn_mlir_ir::Domain {
+    let first = sizes.len() - summed;
+    let kind = |d| if d < first { DimKind::Parallel } else { DimKind::Reduction };
+    sizes.iter().enumerate().map(|(d, &size)| DomainDim { size, kind: kind(d) }).collect()
+}
+
+fn load(param: u32, dtype: DType, strides: &[i64]) -> Statement {
+    let access = Access::new(strides.iter().copied());
+    Statement { instr: Instr::Load { param: ParamId(param), access }, dtype }
+}
+
+/// `out[m, n] = Σ left[m, k] · right[k, n] + bias[n]`.
+fn product(m: usize, n: usize, k: usize, dtype: DType) -> Block {
+    let param = |mode| Param { dtype, mode, alignment: 64 };
+    let (mi, ni, ki) = (m as i64, n as i64, k as i64);
+    let _ = mi;
+    Block {
+        domain: dims(&[m, n, k], 1),
+        params: vec![param(ParamMode::In), param(ParamMode::In), param(ParamMode::In), param(ParamMode::Out)],
+        scalars: vec![],
+        body: vec![
+            load(0, dtype, &[ki, 0, 1]),
+            load(1, dtype, &[0, 1, ni]),
+            Statement { instr: Instr::Contract(Operand(0), Operand(1)), dtype },
+            load(2, dtype, &[0, 1, 0]),
+            Statement { instr: Instr::Binary(BinaryOp::Add, Operand(2), Operand(3)), dtype },
+        ],
+        stores: vec![Store { param: ParamId(3), access: Access::new([ni, 1, 0]), value: Operand(4) }],
+    }
+}
+
+/// The stage `name` of `block` lowered for `target`.
+fn stage(block: Block, target: HostTarget, name: &str) -> String {
+    let context = context();
+    let lowered: Lowered =
+        lower(&context, &Kernel::Block(block), &Target::Host(target), true).expect("lowers");
+    lowered.stages.iter().find(|stage| stage.name == name).expect("a stage of that name").text.clone()
+}
+
+/// The innermost loop that carries accumulators.
+fn sum_loop(scheduled: &str) -> &str {
+    let start = scheduled.find("iter_args").expect("a loop with accumulators");
+    let end = scheduled[start..].find("scf.yield").expect("the end of the loop");
+    &scheduled[start..start + end]
+}
+
+#[test]
+fn the_sum_runs_in_registers() {
+    // Rows and columns of the register tile, and the steps of the sum in one iteration.
+    let cases = [
+        (HostTarget::x86_64_v4(), DType::F32, 12, 32, 2),
+        (HostTarget::x86_64_v3(), DType::F32, 6, 16, 2),
+        (HostTarget::x86_64_v4(), DType::F64, 12, 16, 2),
+        (HostTarget::x86_64_v4(), DType::BF16, 12, 32, 2),
+    ];
+    for (target, dtype, rows, columns, steps) in cases {
+        let text = stage(product(1020, 1024, 1024, dtype), target, "scheduled");
+        let body = sum_loop(&text);
+        let lane = if dtype == DType::F64 { "f64" } else { "f32" };
+        let fma = body.lines().filter(|line| line.contains("vector.fma")).collect::<Vec<_>>();
+        assert_eq!(fma.len(), rows * steps, "{dtype}");
+        assert!(fma.iter().all(|line| line.contains(&format!("vector<{columns}x{lane}>"))), "{dtype}");
+        let loads = body.lines().filter(|line| line.contains("vector.load")).count();
+        assert_eq!(loads, 2 * steps, "each operand is read once a step: {body}");
+        assert!(!body.contains("store") && !body.contains("transfer_write"), "{body}");
+    }
+}
+
+#[test]
+fn there_is_one_register_kernel_whatever_the_edges() {
+    let text = stage(product(1000, 777, 5000, DType::F32), HostTarget::x86_64_v4(), "scheduled");
+    assert_eq!(text.matches("iter_args").count(), 1);
+}
+
+#[test]
+fn nothing_is_allocated_and_nothing_is_called() {
+    for (m, n, k) in [(1, 1, 1), (7, 5, 3), (1000, 777, 513), (64, 64, 9000), (5, 7, 0)] {
+        for dtype in [DType::F32, DType::BF16, DType::I32] {
+            let text = stage(product(m, n, k, dtype), HostTarget::x86_64_v4(), "llvm");
+            for unwanted in ["llvm.alloca", "llvm.call ", "@malloc", "memrefCopy", "llvm.intr.memcpy"] {
+                assert!(!text.contains(unwanted), "{unwanted} in {m}x{n}x{k} {dtype}");
+            }
+        }
+    }
+}
