@@ -1,11 +1,14 @@
 //! Powers of floats.
 
-use super::builder::{Float, Width};
-use super::exp::{Reduced, exp_rest, ln2, power_of_two, reduce, scale};
-use super::log::{log, normalize, split};
+use super::builder::Float;
+use super::exp::{Reduced, exp_rest, ln2, reduce, scale};
+use super::log::{normalize, split};
 
-/// `(log((1 + s)/(1 - s)) - 2s - ⅔s³)/s⁵` over `s²`, minimax for the error relative to the logarithm: 2^-73.
-const POW_LOG: [f64; 8] = [
+/// `(log((1 + s)/(1 - s)) - 2s - ⅔s³)/s⁵` over `s²`, minimax for the error relative to the logarithm:
+/// 2^-44.
+const REST_SINGLE: [f64; 4] = [3.999999762e-01, 2.857187390e-01, 2.218494117e-01, 1.946913600e-01];
+/// The same with error 2^-73.
+const REST_DOUBLE: [f64; 8] = [
     0.3999999999999998,
     0.2857142857144522,
     0.2222222221751121,
@@ -17,17 +20,14 @@ const POW_LOG: [f64; 8] = [
 ];
 
 /// ⅔ in two parts.
-const TWO_THIRDS: (f64, f64) = (0.6666666666666666, 3.700743415417188e-17);
+const TWO_THIRDS_SINGLE: (f64, f64) = (0.6666666865348816, -1.9868215517249155e-08);
+const TWO_THIRDS_DOUBLE: (f64, f64) = (0.6666666666666666, 3.700743415417188e-17);
 
 /// `a^b` with the special values of C's `pow`.
 pub(super) fn pow<'b>(a: Float<'b>, b: Float<'b>) -> Float<'b> {
     let (zero, one, infinity) = (a.constant(0.0), a.constant(1.0), a.constant(f64::INFINITY));
     let size = a.abs();
-    let value = match a.width() {
-        // f64 has the bits to spare that the exponent of the result takes from the logarithm.
-        Width::Single => exp_single(b.widen() * log(size.widen())),
-        Width::Double => exp_of_product(b, log_in_two_parts(size)),
-    };
+    let value = exp_of_product(b, log_in_two_parts(size));
     let whole = b.trunc().compare("oeq", b);
     let half = b * 0.5;
     let odd = whole & half.trunc().compare("one", half);
@@ -39,15 +39,11 @@ pub(super) fn pow<'b>(a: Float<'b>, b: Float<'b>) -> Float<'b> {
     (a.eq(one) | b.eq(zero)).select(one, value)
 }
 
-/// The exponential of an f64 rounded to f32, in the range of which no power of two is subnormal.
-fn exp_single(x: Float<'_>) -> Float<'_> {
-    let Reduced { rest, exponent } = reduce(x.at_most(90.0).at_least(-105.0));
-    (exp_rest(rest) * power_of_two(exponent, x.width(), 0)).narrow()
-}
-
-/// The logarithm of a number that is not negative, to about 2^-65 of itself; infinite in the first
-/// part at the ends.
+/// The logarithm of a number that is not negative, with some ten bits more than its type has;
+/// infinite in the first part at the ends.
 fn log_in_two_parts(x: Float<'_>) -> (Float<'_>, Float<'_>) {
+    let width = x.width();
+    let (third_high, third_low) = width.pick(TWO_THIRDS_SINGLE, TWO_THIRDS_DOUBLE);
     let (scaled, shift) = normalize(x);
     let (mantissa, k) = split(scaled);
     let k = k.convert() + shift;
@@ -65,10 +61,10 @@ fn log_in_two_parts(x: Float<'_>) -> (Float<'_>, Float<'_>) {
     let cube = s * square;
     let cube_low = s.fma(square, -cube) + s.fma(square_low, s_low * square);
     // The factor of s³, ⅔ and a little, as t + t_low.
-    let rest = square * square.polynomial(&POW_LOG);
-    let third = x.constant(TWO_THIRDS.0);
+    let rest = square * square.polynomial(width.pick(&REST_SINGLE, &REST_DOUBLE));
+    let third = x.constant(third_high);
     let t = third + rest;
-    let t_low = (third - t) + rest + TWO_THIRDS.1 + square_low * 0.4;
+    let t_low = (third - t) + rest + third_low + square_low * 0.4;
     let tail = cube * t;
     let tail_low = cube.fma(t, -tail) + cube.fma(t_low, cube_low * t);
     // log(1 + f) = 2s + tail.
@@ -86,9 +82,10 @@ fn log_in_two_parts(x: Float<'_>) -> (Float<'_>, Float<'_>) {
 
 /// `e^(b·l)` for an `l` in two parts.
 fn exp_of_product<'b>(b: Float<'b>, (high, low): (Float<'b>, Float<'b>)) -> Float<'b> {
+    let width = b.width();
     let product = b * high;
     let product_low = b.fma(high, -product) + b * low;
-    let bounded = product.at_most(711.0).at_least(-746.0);
+    let bounded = product.at_most(width.pick(90.0, 711.0)).at_least(width.pick(-104.0, -746.0));
     let in_range = bounded.compare("oeq", product);
     let Reduced { rest, exponent } = reduce(bounded);
     let rest = rest + in_range.select(product_low, b.constant(0.0));
