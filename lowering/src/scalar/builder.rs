@@ -133,9 +133,12 @@ value! {
     /// An `i32` or `i64`.
     Int
 }
-value! {
-    /// An `i1`.
-    Truth
+
+/// An `i1`.
+#[derive(Clone, Copy)]
+pub(super) struct Truth<'b> {
+    builder: &'b Builder,
+    id: u32,
 }
 
 impl<'b> Float<'b> {
@@ -235,13 +238,6 @@ impl<'b> Float<'b> {
         Int { builder: self.builder, width: self.width, id }
     }
 
-    /// The value, which is integral and in range, as an integer.
-    pub fn to_int(self) -> Int<'b> {
-        let (float, int) = (self.width.float(), self.width.int());
-        let id = self.builder.op(format!("arith.fptosi {} : {float} to {int}", self.name()));
-        Int { builder: self.builder, width: self.width, id }
-    }
-
     /// Converted to `f64`.
     pub fn widen(self) -> Float<'b> {
         if self.width == Width::Double {
@@ -260,11 +256,16 @@ impl<'b> Float<'b> {
         Float { id, width: Width::Single, ..self }
     }
 
+    /// An `f64` rounded to what a computation is for.
+    pub fn narrow_to(self, width: Width) -> Float<'b> {
+        if width == Width::Single { self.narrow() } else { self }
+    }
+
     /// A comparison by its MLIR predicate.
     pub fn compare(self, predicate: &str, other: Float<'b>) -> Truth<'b> {
         let (a, b) = (self.name(), other.name());
         let id = self.builder.op(format!("arith.cmpf {predicate}, {a}, {b} : {}", self.width.float()));
-        Truth { builder: self.builder, width: self.width, id }
+        Truth { builder: self.builder, id }
     }
 
     pub fn lt(self, other: Float<'b>) -> Truth<'b> {
@@ -365,7 +366,7 @@ impl<'b> Int<'b> {
     pub fn compare(self, predicate: &str, other: Int<'b>) -> Truth<'b> {
         let (a, b) = (self.name(), other.name());
         let id = self.builder.op(format!("arith.cmpi {predicate}, {a}, {b} : {}", self.width.int()));
-        Truth { builder: self.builder, width: self.width, id }
+        Truth { builder: self.builder, id }
     }
 
     pub fn eq(self, other: Int<'b>) -> Truth<'b> {
@@ -392,6 +393,15 @@ impl<'b> Int<'b> {
 }
 
 impl<'b> Truth<'b> {
+    /// The SSA name.
+    pub fn name(self) -> Value {
+        self.builder.name(self.id)
+    }
+
+    fn make(self, text: String) -> Self {
+        Self { id: self.builder.op(text), ..self }
+    }
+
     /// `yes` where true.
     pub fn select(self, yes: Float<'b>, no: Float<'b>) -> Float<'b> {
         let (c, a, b) = (self.name(), yes.name(), no.name());

@@ -1,6 +1,6 @@
 //! Hyperbolic functions other than the tangent, and their inverses.
 
-use super::builder::{Float, Width};
+use super::builder::Float;
 use super::exp::exp_scaled;
 use super::log::log1p;
 use std::f64::consts::LN_2;
@@ -47,18 +47,20 @@ pub(super) fn asinh(x: Float<'_>) -> Float<'_> {
     large_or(size, y).copysign(x)
 }
 
+/// In f64 whatever the width, as in [`atanh`].
 pub(super) fn acosh(x: Float<'_>) -> Float<'_> {
-    let t = x - 1.0;
+    let wide = x.widen();
+    let t = wide - 1.0;
     let y = t + (t + t + t * t).sqrt();
-    x.lt(x.constant(1.0)).select(x.constant(f64::NAN), large_or(x, y))
+    let value = large_or(wide, y).narrow_to(x.width());
+    x.lt(x.constant(1.0)).select(x.constant(f64::NAN), value)
 }
 
 /// In f64 whatever the width: in f32 the roundings of the quotient and of the logarithm add up to
-/// almost 2 units.
+/// about 2 units.
 pub(super) fn atanh(x: Float<'_>) -> Float<'_> {
     let size = x.abs().widen();
     let y = (size + size) / (size.constant(1.0) - size);
     let value = log1p(y) * 0.5;
-    let value = if x.width() == Width::Single { value.narrow() } else { value };
-    value.copysign(x)
+    value.narrow_to(x.width()).copysign(x)
 }

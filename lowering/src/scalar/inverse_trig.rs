@@ -84,8 +84,7 @@ fn asin_parts(x: Float<'_>, width: Width) -> (Float<'_>, Truth<'_>) {
 pub(super) fn asin(x: Float<'_>) -> Float<'_> {
     let (part, beyond) = asin_parts(x.widen(), x.width());
     let value = beyond.select(from_constant(part + part, FRAC_PI_2), part);
-    let value = if x.width() == Width::Single { value.narrow() } else { value };
-    value.copysign(x)
+    value.narrow_to(x.width()).copysign(x)
 }
 
 pub(super) fn acos(x: Float<'_>) -> Float<'_> {

@@ -45,8 +45,7 @@ pub(super) struct Quadrant<'b> {
 /// `x = number·π/2 + rest`.
 pub(super) fn reduce(x: Float<'_>) -> Quadrant<'_> {
     let (near, far) = (near(x), far(x));
-    let rest = if x.width() == Width::Single { far.rest.narrow() } else { far.rest };
-    choose(x, near, Quadrant { rest, ..far })
+    choose(x, near, Quadrant { rest: far.rest.narrow_to(x.width()), ..far })
 }
 
 /// The same with the remainder as an `f64` whatever the width of `x`.

@@ -68,6 +68,5 @@ pub(super) fn tan(x: Float<'_>) -> Float<'_> {
     let (sine, cosine) = both(rest, width);
     let odd = (number & 1).ne(number.constant(0));
     let value = odd.select(cosine, sine) / odd.select(-sine, cosine);
-    let value = if width == Width::Single { value.narrow() } else { value };
-    x.eq(x.constant(0.0)).select(x, value)
+    x.eq(x.constant(0.0)).select(x, value.narrow_to(width))
 }
