@@ -35,7 +35,7 @@ impl Form {
         }
     }
 
-    fn to_value(self, e: &mut Emitter, dtype: DType, x: &Value) -> Value {
+    pub fn to_value(self, e: &mut Emitter, dtype: DType, x: &Value) -> Value {
         match self {
             Self::Value => x.clone(),
             Self::Storage => scalar::from_storage(e, dtype, x),
@@ -43,7 +43,7 @@ impl Form {
         }
     }
 
-    fn from_value(self, e: &mut Emitter, dtype: DType, x: &Value) -> Value {
+    pub fn from_value(self, e: &mut Emitter, dtype: DType, x: &Value) -> Value {
         match self {
             Self::Value => x.clone(),
             Self::Storage => scalar::to_storage(e, dtype, x),
@@ -110,8 +110,10 @@ pub(crate) struct Lanes<'a> {
     pub phase: PhaseWriter,
     /// Where each dimension is; for the lane dimension, its first lane.
     pub coordinates: Vec<Value>,
-    /// Statements kept in scratch.
+    /// Statements whose values are in scratch.
     pub kept: HashMap<usize, Kept>,
+    /// Scratch for statements, whether their values are there yet or not.
+    pub reserved: HashMap<usize, Kept>,
     /// What is subtracted from the lane coordinate in a scratch address, if the scratch holds one chunk.
     pub kept_from: Option<Value>,
     views: HashMap<(ParamId, Access), View>,
@@ -190,6 +192,7 @@ impl<'a> Lanes<'a> {
             phase,
             coordinates,
             kept,
+            reserved: HashMap::new(),
             kept_from: None,
             views,
             scalars,
@@ -210,6 +213,19 @@ impl<'a> Lanes<'a> {
     /// An environment that knows nothing.
     pub fn environment(&self) -> Environment {
         vec![None; self.block.body.len()]
+    }
+
+    /// Makes the results of reductions, and what follows from them, depend on the lane dimension: each lane
+    /// reduces a row of its own, even if rows are equal.
+    pub fn reductions_vary(&mut self) {
+        let lane = 1 << self.lane;
+        for (index, statement) in self.block.body.iter().enumerate() {
+            let reduction = matches!(statement.instr, Instr::Reduce(..) | Instr::ArgReduce(..));
+            let follows = operands(&statement.instr).iter().any(|o| self.sets[o.0 as usize] & lane != 0);
+            if reduction || follows {
+                self.sets[index] |= lane;
+            }
+        }
     }
 
     fn varies(&self, statement: usize) -> bool {
@@ -255,15 +271,7 @@ impl<'a> Lanes<'a> {
     fn prepare(&mut self, known: &mut Environment, width: usize, wanted: &[Operand]) -> Result<(), LoweringError> {
         for statement in self.missing(known, wanted) {
             if let Some(kept) = self.kept.get(&statement).cloned() {
-                let mut at = self.zero();
-                for (dim, &stride) in kept.strides.iter().enumerate().filter(|(_, stride)| **stride != 0) {
-                    let mut coordinate = self.coordinates[dim].clone();
-                    if let (true, Some(from)) = (dim == self.lane, self.kept_from.clone()) {
-                        coordinate = index_op(self.e(), "arith.subi", &coordinate, &from);
-                    }
-                    let step = scaled(self.e(), &coordinate, stride);
-                    at = index_op(self.e(), "arith.addi", &at, &step);
-                }
+                let at = self.kept_address(&kept);
                 let element = storage_type(self.block.body[statement].dtype);
                 let tensor = self.contiguous(&kept.memref, &kept.ty, element, &at, width);
                 known[statement] = Some(Known::Lanes(tensor, Form::Storage));
@@ -289,6 +297,28 @@ impl<'a> Lanes<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Writes values of a statement to the scratch reserved for it.
+    pub fn keep_reserved(&mut self, statement: usize, tensor: &Value, width: usize) {
+        if let Some(kept) = self.reserved.get(&statement).cloned() {
+            let at = self.kept_address(&kept);
+            let element = storage_type(self.block.body[statement].dtype);
+            self.keep(tensor, &kept.memref, &kept.ty, element, &at, width);
+        }
+    }
+
+    fn kept_address(&mut self, kept: &Kept) -> Value {
+        let mut at = self.zero();
+        for (dim, &stride) in kept.strides.iter().enumerate().filter(|(_, stride)| **stride != 0) {
+            let mut coordinate = self.coordinates[dim].clone();
+            if let (true, Some(from)) = (dim == self.lane, self.kept_from.clone()) {
+                coordinate = index_op(self.e(), "arith.subi", &coordinate, &from);
+            }
+            let step = scaled(self.e(), &coordinate, stride);
+            at = index_op(self.e(), "arith.addi", &at, &step);
+        }
+        at
     }
 
     /// The flat index of an access at the coordinates.
@@ -578,13 +608,18 @@ impl<'a> Lanes<'a> {
         let (single, spread): (Vec<&Store>, Vec<&Store>) =
             stores.iter().partition(|s| s.access.strides[self.lane] == 0);
         for store in single {
-            let Some(Known::Scalar(value)) = known[store.value.0 as usize].clone() else {
-                return Err(LoweringError::Unsupported("a store of many values to one place".into()));
-            };
             let view = self.views[&(store.param, store.access.clone())].clone();
             let at = self.address(&view, &store.access);
             let dtype = self.block.body[store.value.0 as usize].dtype;
-            let value = scalar::to_storage(self.e(), dtype, &value);
+            let value = if let Some(Known::Scalar(value)) = known[store.value.0 as usize].clone() {
+                scalar::to_storage(self.e(), dtype, &value)
+            } else {
+                // The place is the same for all lanes, so is the value.
+                let tensor = self.tensors(known, width, &[(store.value, Form::Storage)])?.remove(0);
+                let vector = self.vector_of(&tensor, width, view.element);
+                let ty = vector_type(width, view.element);
+                self.e().op(format_args!("vector.extract {vector}[0] : {} from {ty}", view.element))
+            };
             self.e().line(format_args!("memref.store {value}, {}[{at}] : {}", view.memref, view.ty()));
         }
         let wanted: Vec<_> = spread.iter().map(|s| (s.value, Form::Storage)).collect();
@@ -657,7 +692,6 @@ pub(crate) fn tensor_type(width: usize, element: &str) -> String {
 /// The zero of an MLIR type as an attribute's text.
 pub(crate) fn zero_of(element: &str) -> &'static str {
     match element {
-        "i1" => "false",
         _ if element.starts_with('i') => "0",
         _ => "0.0",
     }

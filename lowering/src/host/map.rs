@@ -1,7 +1,7 @@
 //! Blocks without reductions.
 
 use super::lanes::Lanes;
-use super::tiles::{Range, delinearize, index, index_op, open_for, part_range};
+use super::tiles::{Cut, Range, delinearize, index, index_op, open_for};
 use super::{SCHEDULE, TILE_ELEMENTS, lane_dimension, native_lanes};
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Block, HostTarget, Operand, Phase, Program, Store};
@@ -23,26 +23,12 @@ pub(super) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, Lower
 
     let mut map = Map { lanes: Lanes::new(block, lane, "map"), size, width, outer };
     let (begin, end) = (map.lanes.phase.begin(), map.lanes.phase.end());
-    let tile = open_for(map.lanes.e(), &begin, &end, 1);
-    let tiles;
-    if size > elements {
-        let part = elements.next_multiple_of(width);
-        let parts = size.div_ceil(part);
-        tiles = rows * parts;
-        let at = delinearize(map.lanes.e(), &tile, &[rows, parts]);
-        let range = part_range(map.lanes.e(), &at[1], part, size);
-        map.row(&at[0], &outer_sizes, Some(range))?;
-    } else {
-        let per_tile = (elements / size).max(1);
-        tiles = rows.div_ceil(per_tile);
-        let range = part_range(map.lanes.e(), &tile, per_tile, rows);
-        let row = open_for(map.lanes.e(), &range.from, &range.to, 1);
-        map.row(&row, &outer_sizes, None)?;
-        map.lanes.e().close("}");
-    }
-    map.lanes.e().close("}");
+    let cut = Cut::new(rows, size, elements, width);
+    let (row, range) = cut.open(map.lanes.e(), &begin, &end);
+    map.row(&row, &outer_sizes, range)?;
+    cut.close(map.lanes.e());
 
-    let phase = Phase { symbol: "map".into(), tiles: tiles as u64, grid: [0; 3], block: [0; 3] };
+    let phase = Phase { symbol: "map".into(), tiles: cut.tiles() as u64, grid: [0; 3], block: [0; 3] };
     Ok(Payload {
         text: map.lanes.phase.finish(),
         program: Program { phases: vec![phase], shared_bytes: 0, worker_bytes: 0 },

@@ -7,9 +7,12 @@
 //! Maps and rows evaluate statements with [`lanes`] and cut their work with [`tiles`].
 
 mod contraction;
-mod lanes;
+mod accumulate;
+pub(crate) mod lanes;
 mod map;
+mod partial;
 mod row;
+mod stages;
 pub(crate) mod tiles;
 
 use crate::{LoweringError, Payload};
@@ -31,7 +34,7 @@ pub(crate) fn block(block: &Block, target: &HostTarget) -> Result<Payload, Lower
 }
 
 /// The block with a dimension of size 1 added if it has none: there must be one for the lanes.
-fn with_lane(block: &Block) -> Block {
+pub(crate) fn with_lane(block: &Block) -> Block {
     let mut block = block.clone();
     if block.domain.iter().any(|dim| dim.size > 0) {
         return block;

@@ -1,6 +1,435 @@
 //! Blocks that reduce.
+//!
+//! The lane dimension is either a reduction dimension, then a row is reduced by vectors along it whose lanes
+//! a tree combines at the end; or a parallel one, then each lane reduces a row of its own.
+
+use super::accumulate::Accumulator;
+use super::lanes::{Environment, Form, Kept, Lanes, vector_type};
+use super::stages::{Stages, cost_of};
+use super::tiles::{Carried, Cut, Range, delinearize, index, index_op, open_carrying_for, open_carrying_if, scaled};
+use super::{SCHEDULE, TILE_ELEMENTS, lane_dimension, native_lanes, partial};
+use crate::abi::Scratch;
+use crate::types::storage_type;
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::{Block, HostTarget};
-pub(super) fn lower(_block: &Block, _target: &HostTarget) -> Result<Payload, LoweringError> {
-    Err(LoweringError::Unsupported("reductions".into()))
+use burn_mlir_ir::{Block, DimKind, HostTarget, Operand, Phase, Program, Store};
+
+/// Scratch a worker may use to keep values between passes; beyond they are computed again.
+const KEPT_BYTES: usize = 4 << 20;
+
+/// Cost of a pass, in simple instructions, up to which several vectors are in flight.
+const LIGHT: usize = 6;
+
+/// What the code of one row needs to know.
+pub(super) struct Rows<'a> {
+    pub lanes: Lanes<'a>,
+    pub stages: Stages,
+    /// Lanes of a native vector.
+    pub native: usize,
+    /// Vectors in flight in a light pass.
+    pub unroll: usize,
+    /// The reduction dimensions, without the lane dimension.
+    pub reductions: Vec<usize>,
+    /// The parallel dimensions, without the lane dimension.
+    pub parallel: Vec<usize>,
+    /// Whether the lane dimension is reduced.
+    pub across: bool,
+}
+
+/// Code for one chunk: the width and the carried values; gives the next ones.
+type ChunkCode<'f, 'a> =
+    &'f mut dyn FnMut(&mut Rows<'a>, usize, Vec<Carried>) -> Result<Vec<Carried>, LoweringError>;
+
+/// Lowers a block that reduces.
+pub(super) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, LoweringError> {
+    let mut rows = Rows::new(block, target, "row");
+    if let Some(split) = partial::Split::of(&rows) {
+        return partial::lower(block, target, split);
+    }
+    let worker_bytes = rows.reserve_kept();
+    let reduced = rows.reduced_points();
+    let cut = rows.cut(reduced);
+    let (begin, end) = (rows.lanes.phase.begin(), rows.lanes.phase.end());
+    let (row, range) = cut.open(rows.lanes.e(), &begin, &end);
+    rows.locate(&row);
+    rows.row(range)?;
+    cut.close(rows.lanes.e());
+    let phase = Phase { symbol: "row".into(), tiles: cut.tiles() as u64, grid: [0; 3], block: [0; 3] };
+    Ok(Payload {
+        text: rows.lanes.phase.finish(),
+        program: Program { phases: vec![phase], shared_bytes: 0, worker_bytes },
+        schedule: SCHEDULE.into(),
+        lower_sequence: false,
+    })
+}
+
+impl<'a> Rows<'a> {
+    /// Opens the phase `symbol` of a block.
+    pub fn new(block: &'a Block, target: &HostTarget, symbol: &str) -> Self {
+        let native = native_lanes(block, target);
+        let lane = lane_dimension(block, native);
+        let of_kind = |kind| -> Vec<usize> {
+            (0..block.domain.len()).filter(|&d| d != lane && block.domain[d].kind == kind).collect()
+        };
+        let across = block.domain[lane].kind == DimKind::Reduction;
+        let mut lanes = Lanes::new(block, lane, symbol);
+        if !across {
+            lanes.reductions_vary();
+        }
+        Self {
+            lanes,
+            stages: Stages::of(block),
+            native,
+            unroll: if target.vector_registers >= 32 { 4 } else { 2 },
+            reductions: of_kind(DimKind::Reduction),
+            parallel: of_kind(DimKind::Parallel),
+            across,
+        }
+    }
+
+    /// The size of a dimension.
+    pub fn size(&self, dim: usize) -> usize {
+        self.lanes.block.domain[dim].size
+    }
+
+    /// The size of the lane dimension.
+    pub fn lane_size(&self) -> usize {
+        self.size(self.lanes.lane)
+    }
+
+    /// Points each row reduces.
+    pub fn reduced_points(&self) -> usize {
+        let outer: usize = self.reductions.iter().map(|&d| self.size(d)).product();
+        outer * if self.across { self.lane_size() } else { 1 }
+    }
+
+    /// How the rows are cut into tiles if a row's lane costs `cost` elements.
+    pub fn cut(&self, cost: usize) -> Cut {
+        let rows: usize = self.parallel.iter().map(|&d| self.size(d)).product();
+        let lanes = if self.across { 1 } else { self.lane_size() };
+        let total = rows * lanes * cost;
+        let elements = (total / 64).clamp(2 << 10, TILE_ELEMENTS);
+        Cut::new(rows, lanes, (elements / cost.max(1)).max(1), if self.across { 1 } else { self.width(0) })
+    }
+
+    /// Lanes of a chunk in a pass.
+    pub fn width(&self, pass: usize) -> usize {
+        let wanted = |pass| self.stages.wanted(self.lanes.block, pass);
+        let light = if self.across {
+            pass < self.stages.passes.len() && cost_of(self.lanes.block, &wanted(pass)) <= LIGHT
+        } else {
+            // One width for all passes: the lanes of a chunk are rows.
+            self.stages.passes.iter().map(Vec::len).sum::<usize>() <= 3
+                && (0..=self.stages.passes.len()).all(|pass| cost_of(self.lanes.block, &wanted(pass)) <= LIGHT)
+        };
+        let mut unroll = if light { self.unroll } else { 1 };
+        while unroll > 1 && self.native * unroll > self.lane_size() {
+            unroll /= 2;
+        }
+        self.native * unroll
+    }
+
+    /// Sets the parallel coordinates to those of a row.
+    pub fn locate(&mut self, row: &str) {
+        let sizes: Vec<_> = self.parallel.iter().map(|&d| self.size(d)).collect();
+        let coordinates = delinearize(self.lanes.e(), &row.to_owned(), &sizes);
+        for (&dim, coordinate) in self.parallel.iter().zip(coordinates) {
+            self.lanes.coordinates[dim] = coordinate;
+        }
+    }
+
+    /// Assigns scratch to the values kept between passes; gives its size.
+    fn reserve_kept(&mut self) -> u64 {
+        let lane = self.lanes.lane;
+        let lanes = if self.across { self.lane_size() } else { self.width(0) };
+        let mut strides = vec![0i64; self.lanes.block.domain.len()];
+        strides[lane] = 1;
+        let mut points = lanes as i64;
+        for &dim in self.reductions.iter().rev() {
+            strides[dim] = points;
+            points *= self.size(dim) as i64;
+        }
+        let bytes: usize = (self.stages.kept.iter())
+            .map(|&(statement, _)| self.lanes.block.body[statement].dtype.size() * points as usize)
+            .sum();
+        if bytes > KEPT_BYTES {
+            self.stages.kept.clear();
+        }
+        let mut offset = 0;
+        for &(statement, _) in &self.stages.kept {
+            let dtype = self.lanes.block.body[statement].dtype;
+            let address = self.lanes.phase.scratch(Scratch::Worker, offset);
+            let element = storage_type(dtype);
+            let memref = self.lanes.phase.flat(&address, 0, element, points);
+            let kept = Kept { memref, ty: format!("memref<{points}x{element}>"), strides: strides.clone() };
+            self.lanes.reserved.insert(statement, kept);
+            offset += (dtype.size() * points as usize).next_multiple_of(64) as u64;
+        }
+        offset
+    }
+
+    /// One row, or the lanes `range` of a group of rows.
+    fn row(&mut self, range: Option<Range>) -> Result<(), LoweringError> {
+        if self.across {
+            return self.computed(0, &self.lanes.environment());
+        }
+        let width = self.width(0);
+        let known = self.lanes.environment();
+        self.chunks(width, range, vec![], &mut |rows, width, _| {
+            rows.lanes.kept_from = Some(rows.lanes.coordinates[rows.lanes.lane].clone());
+            rows.computed(width, &known)?;
+            Ok(vec![])
+        })?;
+        Ok(())
+    }
+
+    /// All passes and stores of a row, or of `width` rows.
+    fn computed(&mut self, width: usize, known: &Environment) -> Result<(), LoweringError> {
+        let mut known = known.clone();
+        for pass in 0..self.stages.passes.len() {
+            let carried = self.accumulate(pass, width, &known, None)?;
+            self.finish(pass, width, &mut known, &carried);
+            for (statement, computed_in) in self.stages.kept.clone() {
+                if computed_in == pass {
+                    if let Some(kept) = self.lanes.reserved.get(&statement).cloned() {
+                        self.lanes.kept.insert(statement, kept);
+                    }
+                }
+            }
+        }
+        self.full_stores(width, &known)?;
+        self.row_stores(width, &mut known)?;
+        self.lanes.kept.clear();
+        Ok(())
+    }
+
+    /// Runs one pass; gives what its reductions carry at the end.
+    pub fn accumulate(
+        &mut self,
+        pass: usize,
+        width: usize,
+        known: &Environment,
+        part: Option<Range>,
+    ) -> Result<Vec<Carried>, LoweringError> {
+        let accumulators = self.accumulators(pass);
+        let width = if self.across { self.width(pass) } else { width };
+        let mut carried = Vec::new();
+        for accumulator in &accumulators {
+            carried.extend(accumulator.initial(&mut self.lanes, width));
+        }
+        let keep: Vec<usize> =
+            self.stages.kept.iter().filter(|k| k.1 == pass).map(|k| k.0).collect();
+        let wanted: Vec<Operand> = accumulators.iter().map(|a| a.operand).collect();
+        let mut known = known.clone();
+        self.lanes.invariants(&mut known, &wanted, !self.lanes.block.reduction_dims())?;
+        let known = known;
+        self.space(width, part, carried, &wanted, &known, &mut |rows, known, chunk, carried| {
+            let mut known = known.clone();
+            rows.step(&accumulators, &keep, &mut known, chunk, width, carried)
+        })
+    }
+
+    /// The reductions of a pass.
+    pub fn accumulators(&self, pass: usize) -> Vec<Accumulator> {
+        self.stages.passes[pass].iter().filter_map(|&s| Accumulator::of(&self.lanes, s)).collect()
+    }
+
+    /// Combines one chunk of `chunk` lanes into carried vectors of `width` lanes.
+    fn step(
+        &mut self,
+        accumulators: &[Accumulator],
+        keep: &[usize],
+        known: &mut Environment,
+        chunk: usize,
+        width: usize,
+        carried: Vec<Carried>,
+    ) -> Result<Vec<Carried>, LoweringError> {
+        let mut wanted: Vec<_> = accumulators.iter().map(|a| (a.operand, a.form())).collect();
+        wanted.extend(keep.iter().map(|&s| (Operand(s as u32), Form::Storage)));
+        let tensors = self.lanes.tensors(known, chunk, &wanted)?;
+        let (mut next, mut position) = (Vec::new(), 0);
+        let positions = if accumulators.iter().any(Accumulator::is_position) {
+            Some(self.positions(width))
+        } else {
+            None
+        };
+        for (accumulator, tensor) in accumulators.iter().zip(&tensors) {
+            let mut x = self.lanes.vector_of(tensor, chunk, accumulator.element());
+            if chunk < width {
+                let identities = accumulator.identities(&mut self.lanes, width);
+                x = self.lanes.e().op(format_args!(
+                    "vector.insert_strided_slice {x}, {identities} {{offsets = [0], strides = [1]}} : {} into {}",
+                    vector_type(chunk, accumulator.element()),
+                    vector_type(width, accumulator.element())
+                ));
+            }
+            let mine = &carried[position..position + accumulator.carries()];
+            position += accumulator.carries();
+            next.extend(accumulator.step(&mut self.lanes, mine, &x, positions.as_ref()));
+        }
+        for (&statement, tensor) in keep.iter().zip(&tensors[accumulators.len()..]) {
+            self.lanes.keep_reserved(statement, tensor, chunk);
+        }
+        Ok(next)
+    }
+
+    /// The row-major position within the reduction dimensions of each lane, `vector<width x i64>`.
+    fn positions(&mut self, width: usize) -> String {
+        let mut at = self.lanes.zero();
+        let (mut factor, mut lane_factor) = (1i64, 0i64);
+        for dim in (0..self.lanes.block.domain.len()).rev() {
+            let domain_dim = self.lanes.block.domain[dim];
+            if domain_dim.kind == DimKind::Reduction {
+                let coordinate = self.lanes.coordinates[dim].clone();
+                let step = scaled(self.lanes.e(), &coordinate, factor);
+                at = index_op(self.lanes.e(), "arith.addi", &at, &step);
+                if dim == self.lanes.lane {
+                    lane_factor = factor;
+                }
+                factor *= domain_dim.size as i64;
+            }
+        }
+        let steps: Vec<_> = (0..width as i64).map(|lane| lane * lane_factor).collect();
+        let ty = vector_type(width, "i64");
+        let e = self.lanes.e();
+        let at = e.op(format_args!("arith.index_cast {at} : index to i64"));
+        let at = e.op(format_args!("vector.broadcast {at} : i64 to {ty}"));
+        let steps = e.op(format_args!("arith.constant dense<{steps:?}> : {ty}"));
+        e.op(format_args!("arith.addi {at}, {steps} : {ty}"))
+    }
+
+    /// Makes the results of a pass known.
+    pub fn finish(&mut self, pass: usize, width: usize, known: &mut Environment, carried: &[Carried]) {
+        let mut position = 0;
+        for accumulator in self.accumulators(pass) {
+            let mine = &carried[position..position + accumulator.carries()];
+            position += accumulator.carries();
+            let result = if self.across {
+                let carried_width = self.width(pass);
+                let mine = accumulator.tree(&mut self.lanes, mine, carried_width);
+                accumulator.scalar(&mut self.lanes, &mine)
+            } else {
+                accumulator.lanes(&mut self.lanes, mine, width)
+            };
+            known[accumulator.statement] = Some(result);
+        }
+    }
+
+    /// The stores made at every point of the reduction space.
+    fn full_stores(&mut self, width: usize, known: &Environment) -> Result<(), LoweringError> {
+        if self.stages.full.is_empty() {
+            return Ok(());
+        }
+        let block = self.lanes.block;
+        let stores: Vec<&Store> = self.stages.full.iter().map(|&s| &block.stores[s]).collect();
+        let wanted: Vec<Operand> = stores.iter().map(|s| s.value).collect();
+        let width = if self.across { self.native } else { width };
+        let mut known = known.clone();
+        self.lanes.invariants(&mut known, &wanted, !block.reduction_dims())?;
+        self.space(width, None, vec![], &wanted, &known, &mut |rows, known, chunk, _| {
+            rows.lanes.store(&mut known.clone(), chunk, &stores)?;
+            Ok(vec![])
+        })?;
+        Ok(())
+    }
+
+    /// The stores made once a row.
+    pub fn row_stores(&mut self, width: usize, known: &mut Environment) -> Result<(), LoweringError> {
+        let block = self.lanes.block;
+        let stores: Vec<&Store> = self.stages.rows.iter().map(|&s| &block.stores[s]).collect();
+        self.lanes.store(known, width.max(1), &stores)
+    }
+
+    /// Walks the reduction space: `code` gets what is known, the width of the chunk and the carried values. A
+    /// `part` restricts the outermost reduction dimension, or the lane dimension if there is no other.
+    fn space(
+        &mut self,
+        width: usize,
+        part: Option<Range>,
+        carried: Vec<Carried>,
+        wanted: &[Operand],
+        known: &Environment,
+        code: &mut dyn FnMut(&mut Rows<'a>, &Environment, usize, Vec<Carried>) -> Result<Vec<Carried>, LoweringError>,
+    ) -> Result<Vec<Carried>, LoweringError> {
+        let dims = self.reductions.clone();
+        self.nest(&dims, part, carried, &mut |rows, part, carried| {
+            let mut known = known.clone();
+            rows.lanes.invariants(&mut known, wanted, !0)?;
+            if rows.across {
+                rows.chunks(width, part, carried, &mut |rows, chunk, carried| code(rows, &known, chunk, carried))
+            } else {
+                code(rows, &known, width, carried)
+            }
+        })
+    }
+
+    /// Loops over reduction dimensions.
+    fn nest(
+        &mut self,
+        dims: &[usize],
+        part: Option<Range>,
+        carried: Vec<Carried>,
+        code: &mut dyn FnMut(&mut Rows<'a>, Option<Range>, Vec<Carried>) -> Result<Vec<Carried>, LoweringError>,
+    ) -> Result<Vec<Carried>, LoweringError> {
+        let Some((&dim, inner)) = dims.split_first() else {
+            return code(self, part, carried);
+        };
+        let size = self.size(dim);
+        let range = match part {
+            Some(range) => range,
+            None => Range { from: self.lanes.zero(), to: index(self.lanes.e(), size) },
+        };
+        let open = open_carrying_for(self.lanes.e(), &range.from, &range.to, 1, &carried);
+        self.lanes.coordinates[dim] = open.variable.clone();
+        let next = self.nest(inner, None, open.carried.clone(), code)?;
+        Ok(open.close(self.lanes.e(), &next))
+    }
+
+    /// Walks the lane dimension, or `range` of it, whose start is a multiple of `width`: chunks of `width`
+    /// lanes, then of a native vector, then what is left.
+    pub fn chunks(
+        &mut self,
+        width: usize,
+        range: Option<Range>,
+        carried: Vec<Carried>,
+        code: ChunkCode<'_, 'a>,
+    ) -> Result<Vec<Carried>, LoweringError> {
+        let (size, lane) = (self.lane_size(), self.lanes.lane);
+        let whole = size / width * width;
+        let natives = size / self.native * self.native;
+        let mut carried = carried;
+        if whole > 0 {
+            let limit = index(self.lanes.e(), whole);
+            let (from, to) = match &range {
+                Some(range) => (range.from.clone(), index_op(self.lanes.e(), "arith.minsi", &range.to, &limit)),
+                None => (self.lanes.zero(), limit),
+            };
+            let open = open_carrying_for(self.lanes.e(), &from, &to, width, &carried);
+            self.lanes.coordinates[lane] = open.variable.clone();
+            let next = code(self, width, open.carried.clone())?;
+            carried = open.close(self.lanes.e(), &next);
+        }
+        if whole == size {
+            return Ok(carried);
+        }
+        let last = range.map(|range| {
+            let size = index(self.lanes.e(), size);
+            let last = self.lanes.e().op(format_args!("arith.cmpi eq, {}, {size} : index", range.to));
+            open_carrying_if(self.lanes.e(), &last, &carried)
+        });
+        if natives > whole {
+            let (from, to) = (index(self.lanes.e(), whole), index(self.lanes.e(), natives));
+            let open = open_carrying_for(self.lanes.e(), &from, &to, self.native, &carried);
+            self.lanes.coordinates[lane] = open.variable.clone();
+            let next = code(self, self.native, open.carried.clone())?;
+            carried = open.close(self.lanes.e(), &next);
+        }
+        if size > natives {
+            self.lanes.coordinates[lane] = index(self.lanes.e(), natives);
+            carried = code(self, size - natives, carried)?;
+        }
+        Ok(match last {
+            Some(last) => last.close(self.lanes.e(), &carried),
+            None => carried,
+        })
+    }
 }

@@ -137,3 +137,90 @@ pub(crate) fn part_range(e: &mut Emitter, part: &Value, length: usize, size: usi
     }
     Range { from, to }
 }
+
+/// A conditional opened by [`open_carrying_if`].
+pub(crate) struct CarryingIf {
+    before: Vec<Carried>,
+    results: Value,
+}
+
+/// Opens `scf.if` whose code may replace carried values.
+pub(crate) fn open_carrying_if(e: &mut Emitter, condition: &Value, before: &[Carried]) -> CarryingIf {
+    let results = e.fresh();
+    if before.is_empty() {
+        e.open(format_args!("scf.if {condition} {{"));
+    } else {
+        e.open(format_args!("{results}:{} = scf.if {condition} -> ({}) {{", before.len(), types(before)));
+    }
+    CarryingIf { before: before.to_vec(), results }
+}
+
+impl CarryingIf {
+    /// Closes the conditional with the values if it holds; otherwise they stay as they were.
+    pub fn close(self, e: &mut Emitter, next: &[Carried]) -> Vec<Carried> {
+        yield_carried(e, next);
+        if !next.is_empty() {
+            e.close("} else {");
+            e.open("// as before");
+            yield_carried(e, &self.before);
+        }
+        e.close("}");
+        results(&self.results, next)
+    }
+}
+
+/// How rows (runs of the lane dimension) are cut into tiles: a tile is some whole rows, or part of one
+/// row if rows are long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    rows: usize,
+    size: usize,
+    /// Lanes of a part of a row, if rows are cut.
+    part: Option<usize>,
+    per_tile: usize,
+}
+
+impl Cut {
+    /// Tiles of about `elements` lanes from `rows` rows of `size` lanes; parts are multiples of `width`.
+    pub fn new(rows: usize, size: usize, elements: usize, width: usize) -> Self {
+        if size > elements.next_multiple_of(width) {
+            Self { rows, size, part: Some(elements.max(1).next_multiple_of(width)), per_tile: 1 }
+        } else {
+            Self { rows, size, part: None, per_tile: (elements / size.max(1)).clamp(1, rows.max(1)) }
+        }
+    }
+
+    /// The number of tiles.
+    pub fn tiles(&self) -> usize {
+        match self.part {
+            Some(part) => self.rows * self.size.div_ceil(part),
+            None => self.rows.div_ceil(self.per_tile),
+        }
+    }
+
+    /// Opens the loops over the tiles `begin..end` and their rows; gives the row and, if rows are cut, the
+    /// range of its lanes.
+    pub fn open(&self, e: &mut Emitter, begin: &Value, end: &Value) -> (Value, Option<Range>) {
+        let tile = open_for(e, begin, end, 1);
+        match self.part {
+            Some(part) => {
+                let at = delinearize(e, &tile, &[self.rows, self.size.div_ceil(part)]);
+                let range = part_range(e, &at[1], part, self.size);
+                (at[0].clone(), Some(range))
+            }
+            None if self.per_tile == 1 => (tile, None),
+            None => {
+                let range = part_range(e, &tile, self.per_tile, self.rows);
+                (open_for(e, &range.from, &range.to, 1), None)
+            }
+        }
+    }
+
+    /// Closes what [`open`](Self::open) opened.
+    pub fn close(&self, e: &mut Emitter) {
+        e.close("}");
+        if self.part.is_none() && self.per_tile > 1 {
+            e.close("}");
+        }
+    }
+}
