@@ -24,6 +24,15 @@ pub struct Phase {
 /// - `worker`: `worker_bytes` of scratch of the calling worker, 64-byte aligned, contents undefined;
 /// - `status`: 0, or set to 1 by the kernel when an index was out of range;
 /// - `begin..end`: the tiles to compute.
+///
+/// A GPU function is a kernel whose parameters are 8 bytes each, the same for all phases:
+/// - for each buffer, its address in device memory, at domain coordinate 0;
+/// - for each scalar, its bits in the low bytes;
+/// - the address of `shared_bytes` of device memory, 256-byte aligned, common to all phases of a
+///   launch (not read if `shared_bytes` is 0);
+/// - the address of a status word in device memory: 0, or set to 1 when an index was out of range.
+///
+/// It is launched on exactly `grid` blocks of `block` threads, with no dynamic shared memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Program {
     /// In order of execution.

@@ -11,6 +11,7 @@ mod emit;
 mod error;
 mod host;
 mod loops;
+mod nvptx;
 mod pipeline;
 mod scalar;
 mod types;
@@ -66,7 +67,7 @@ pub fn lower<'c>(
 ) -> Result<Lowered<'c>, LoweringError> {
     let target = match target {
         Target::Host(target) => target,
-        Target::Nvptx(_) => return Err(LoweringError::Unsupported("NVIDIA targets".into())),
+        Target::Nvptx(_) => return nvptx::lower(context, kernel, stages),
     };
     let payload = match kernel {
         Kernel::Block(block) => host::block(block, target)?,

@@ -1,0 +1,199 @@
+//! Blocks without reductions.
+
+use super::chunk::{Chunk, Evaluator};
+use super::{ACCESS_BYTES, payload};
+use crate::emit::{Emitter, Value};
+use crate::host::lanes::Form;
+use crate::host::tiles::{delinearize, index, index_op};
+use crate::{LoweringError, Payload};
+use burn_mlir_ir::{Access, Block, Instr, Operand, Phase, Program};
+
+/// Threads of a block.
+const THREADS: usize = 256;
+
+/// Elements a thread computes, where that leaves enough blocks.
+const THREAD_ELEMENTS: usize = 16;
+
+/// Blocks that fill a large GPU some times over.
+const MANY_BLOCKS: usize = 1024;
+
+/// Lowers a block without reductions: one phase. The domain is a sequence of chunks (runs of the lane
+/// dimension); a block of threads takes consecutive ones, a thread every [`THREADS`]-th of them.
+pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
+    let lane = lane_dimension(block);
+    let size = block.domain[lane].size;
+    let outer: Vec<usize> = (0..block.domain.len()).filter(|&dim| dim != lane).collect();
+    let rows: usize = outer.iter().map(|&dim| block.domain[dim].size).product();
+    let width = chunk_width(block, lane, rows == 1);
+    let (per_row, rest) = (size / width, size % width);
+    let chunks = rows * per_row;
+    let mut unroll = (THREAD_ELEMENTS / width).max(1);
+    while unroll > 1 && chunks < THREADS * unroll * MANY_BLOCKS {
+        unroll /= 2;
+    }
+    let per_block = THREADS * unroll;
+    let blocks = chunks.div_ceil(per_block);
+    let grid = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32);
+    let grid = grid.ok_or_else(|| LoweringError::Unsupported(format!("a map over {chunks} chunks")))?;
+
+    let mut map = Map { evaluator: Evaluator::new(block, lane, "map"), outer };
+    let (thread, at) = (map.evaluator.kernel.thread(), map.evaluator.kernel.block('x'));
+    let e = map.evaluator.e();
+    let per_block_value = index(e, per_block);
+    let first = index_op(e, "arith.muli", &at, &per_block_value);
+    let first = index_op(e, "arith.addi", &first, &thread);
+    let exact = chunks % per_block == 0;
+    let parts: Vec<Chunk> = (0..unroll)
+        .map(|part| {
+            let e = map.evaluator.e();
+            let shift = index(e, part * THREADS);
+            let mut number = index_op(e, "arith.addi", &first, &shift);
+            let mut valid = None;
+            if !exact {
+                let last = index(e, chunks - 1);
+                valid = Some(e.op(format_args!("arith.cmpi ule, {number}, {last} : index")));
+                number = index_op(e, "arith.minui", &number, &last);
+            }
+            map.chunk(&number, per_row, width, valid)
+        })
+        .collect();
+    map.compute(&parts)?;
+    if rest > 0 {
+        // The elements that fill no chunk: one thread each, in the first block.
+        let e = map.evaluator.e();
+        let (zero, rest) = (index(e, 0), index(e, rest));
+        let first_block = e.op(format_args!("arith.cmpi eq, {at}, {zero} : index"));
+        let one_of_rest = e.op(format_args!("arith.cmpi ult, {thread}, {rest} : index"));
+        let rest = e.op(format_args!("arith.andi {first_block}, {one_of_rest} : i1"));
+        e.open(format_args!("scf.if {rest} {{"));
+        let whole = index(e, per_row * width);
+        let number = index_op(e, "arith.addi", &thread, &whole);
+        let part = map.chunk(&number, size, 1, None);
+        map.compute(&[part])?;
+        map.evaluator.e().close("}");
+    }
+    let phase = Phase { symbol: "map".into(), tiles: 0, grid: [grid, 1, 1], block: [THREADS as u32, 1, 1] };
+    let program = Program { phases: vec![phase], shared_bytes: 0, worker_bytes: 0 };
+    Ok(payload(&[map.evaluator.kernel.finish()], program))
+}
+
+struct Map<'a> {
+    evaluator: Evaluator<'a>,
+    outer: Vec<usize>,
+}
+
+impl Map<'_> {
+    /// Chunk `number` in row-major order, the lane dimension innermost.
+    fn chunk(&mut self, number: &Value, per_row: usize, width: usize, valid: Option<Value>) -> Chunk {
+        let block = self.evaluator.block;
+        let lane = self.evaluator.lane;
+        let mut sizes: Vec<usize> = self.outer.iter().map(|&dim| block.domain[dim].size).collect();
+        sizes.push(per_row);
+        let e = self.evaluator.e();
+        let mut at = coordinates(e, number, &sizes);
+        let mut in_lane = at.pop().unwrap_or_else(|| number.clone());
+        if width > 1 {
+            let width = index(e, width);
+            in_lane = index_op(e, "arith.muli", &in_lane, &width);
+        }
+        let mut coordinates = vec![in_lane.clone(); block.domain.len()];
+        for (&dim, coordinate) in self.outer.iter().zip(at) {
+            coordinates[dim] = coordinate;
+        }
+        coordinates[lane] = in_lane;
+        Chunk { coordinates, width, valid }
+    }
+
+    /// Loads everything, computes everything, then stores.
+    fn compute(&mut self, chunks: &[Chunk]) -> Result<(), LoweringError> {
+        let evaluator = &mut self.evaluator;
+        let stores = &evaluator.block.stores;
+        let wanted: Vec<Operand> = stores.iter().map(|store| store.value).collect();
+        let mut environments: Vec<_> = chunks.iter().map(|_| evaluator.environment()).collect();
+        for (chunk, known) in chunks.iter().zip(&mut environments) {
+            evaluator.load(known, chunk, &wanted);
+        }
+        let forms: Vec<_> = wanted.iter().map(|&value| (value, Form::Storage)).collect();
+        let mut values = Vec::new();
+        for (chunk, known) in chunks.iter().zip(&mut environments) {
+            values.push(evaluator.evaluate(known, chunk, &forms)?);
+        }
+        for (chunk, values) in chunks.iter().zip(values) {
+            if let Some(valid) = &chunk.valid {
+                evaluator.e().open(format_args!("scf.if {valid} {{"));
+            }
+            for (store, value) in stores.iter().zip(&values) {
+                evaluator.store(chunk, store, value);
+            }
+            if chunk.valid.is_some() {
+                evaluator.e().close("}");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The coordinates of the `number`-th point of a box, with 32-bit divisions where that suffices.
+pub(super) fn coordinates(e: &mut Emitter, number: &Value, sizes: &[usize]) -> Vec<Value> {
+    let points: usize = sizes.iter().product();
+    let divisions = sizes.iter().skip(1).any(|&size| size > 1);
+    if !divisions || points > i32::MAX as usize {
+        return delinearize(e, number, sizes);
+    }
+    let mut rest = e.op(format_args!("arith.index_castui {number} : index to i32"));
+    let mut coordinates = vec![Value::new(); sizes.len()];
+    for (position, &size) in sizes.iter().enumerate().rev() {
+        let part = if position == 0 {
+            rest.clone()
+        } else {
+            let size = e.op(format_args!("arith.constant {size} : i32"));
+            let part = e.op(format_args!("arith.remui {rest}, {size} : i32"));
+            rest = e.op(format_args!("arith.divui {rest}, {size} : i32"));
+            part
+        };
+        coordinates[position] = e.op(format_args!("arith.index_castui {part} : i32 to index"));
+    }
+    coordinates
+}
+
+/// The accesses of a block to memory, with the bytes of their elements.
+pub(super) fn accesses(block: &Block) -> Vec<(&Access, usize)> {
+    let loads = block.body.iter().filter_map(|statement| match &statement.instr {
+        Instr::Load { access, .. } => Some((access, statement.dtype.size())),
+        Instr::Gather(gather) => Some((&gather.access, statement.dtype.size())),
+        _ => None,
+    });
+    let stores = block.stores.iter();
+    let stores = stores.map(|store| (&store.access, block.body[store.value.0 as usize].dtype.size()));
+    // What is written matters more than what is read: writes are not cached.
+    loads.chain(stores.clone()).chain(stores).collect()
+}
+
+/// The dimension along which neighbouring threads run: the one with the most contiguous accesses.
+pub(super) fn lane_dimension(block: &Block) -> usize {
+    let accesses = accesses(block);
+    let cost = |dim: usize| -> usize {
+        let of = |access: &Access| match access.strides[dim].unsigned_abs() {
+            0 | 1 => 1,
+            stride => (stride as usize).min(8),
+        };
+        let contiguous = accesses.iter().filter(|(access, _)| access.strides[dim] == 1).count();
+        let short = if block.domain[dim].size < 32 { 4 } else { 0 };
+        let scattered: usize = accesses.iter().map(|(access, bytes)| of(access) * bytes).sum();
+        8 * scattered + short + accesses.len() - contiguous
+    };
+    let dims = (0..block.domain.len()).rev().filter(|&dim| block.domain[dim].size > 0);
+    dims.min_by_key(|&dim| cost(dim)).unwrap_or(0)
+}
+
+/// Lanes of a chunk: as many as make the widest contiguous access 16 bytes and divide the dimension
+/// (with `ragged`, need not divide it).
+pub(super) fn chunk_width(block: &Block, lane: usize, ragged: bool) -> usize {
+    let contiguous = accesses(block).into_iter().filter(|(access, _)| access.strides[lane] == 1);
+    let mut width = contiguous.map(|(_, bytes)| ACCESS_BYTES / bytes).min().unwrap_or(1);
+    let size = block.domain[lane].size;
+    while width > 1 && (size < width || (!ragged && size % width != 0)) {
+        width /= 2;
+    }
+    width
+}

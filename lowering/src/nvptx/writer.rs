@@ -1,0 +1,142 @@
+//! The signature of a GPU kernel, and how a payload gets at its arguments and its place in the grid.
+
+use crate::emit::{Emitter, Value};
+use crate::host::tiles::scaled;
+use crate::scalar;
+use crate::types::storage_type;
+use burn_mlir_ir::{Access, DType};
+
+/// Type of an address in global memory.
+pub(super) const GLOBAL: &str = "!llvm.ptr<1>";
+/// Type of an address in the memory of a block of threads.
+pub(super) const WORKGROUP: &str = "!llvm.ptr<3>";
+
+/// Writes one kernel: the functions of [`Program`](burn_mlir_ir::Program) for a GPU.
+pub(super) struct KernelWriter {
+    /// Where the function's code goes.
+    pub emitter: Emitter,
+    symbol: String,
+    workgroup_bytes: usize,
+}
+
+impl KernelWriter {
+    /// Opens the kernel `symbol`, which has `buffers` buffers and `scalars` scalar arguments.
+    pub fn new(symbol: &str, buffers: usize, scalars: usize) -> Self {
+        let mut emitter = Emitter::new(0);
+        let arguments: Vec<String> = (0..buffers)
+            .map(|position| format!("%buffer{position}: {GLOBAL}"))
+            .chain((0..scalars).map(|slot| format!("%scalar{slot}: i64")))
+            .chain([format!("%shared: {GLOBAL}"), format!("%status: {GLOBAL}")])
+            .collect();
+        emitter.open(format_args!("func.func @{symbol}({}) {{", arguments.join(", ")));
+        Self { emitter, symbol: symbol.into(), workgroup_bytes: 0 }
+    }
+
+    /// The scalar argument `slot` as a value of `dtype`.
+    pub fn scalar(&mut self, slot: usize, dtype: DType) -> Value {
+        let e = &mut self.emitter;
+        let ty = storage_type(dtype);
+        let bits = 8 * dtype.size();
+        let mut value = format!("%scalar{slot}");
+        if bits < 64 {
+            value = e.op(format_args!("arith.trunci {value} : i64 to i{bits}"));
+        }
+        if !ty.starts_with('i') {
+            value = e.op(format_args!("arith.bitcast {value} : i{bits} to {ty}"));
+        }
+        scalar::from_storage(e, dtype, &value)
+    }
+
+    /// Position of the thread in its block, an `index`.
+    pub fn thread(&mut self) -> Value {
+        self.register("tid.x")
+    }
+
+    /// Position of the block in the grid along `x` or `y`, an `index`.
+    pub fn block(&mut self, axis: char) -> Value {
+        self.register(&format!("ctaid.{axis}"))
+    }
+
+    fn register(&mut self, name: &str) -> Value {
+        let value = self.emitter.op(format_args!("nvvm.read.ptx.sreg.{name} : i32"));
+        self.emitter.op(format_args!("arith.index_castui {value} : i32 to index"))
+    }
+
+    /// Address of `element` number `at` (an `index`) of a memory of a block or of the launch.
+    pub fn element(&mut self, base: &Value, space: &str, at: &Value, element: &str) -> Value {
+        let e = &mut self.emitter;
+        let at = e.op(format_args!("arith.index_cast {at} : index to i64"));
+        e.op(format_args!("llvm.getelementptr {base}[{at}] : ({space}, i64) -> {space}, {element}"))
+    }
+
+    /// The address of an access to buffer `position` at some coordinates.
+    pub fn address(
+        &mut self,
+        position: usize,
+        element: &str,
+        access: &Access,
+        coordinates: &[Value],
+    ) -> Value {
+        let e = &mut self.emitter;
+        let mut sum: Option<Value> = None;
+        for (dim, &stride) in access.strides.iter().enumerate().filter(|(_, stride)| **stride != 0) {
+            let step = scaled(e, &coordinates[dim], stride);
+            sum = Some(match sum {
+                Some(sum) => e.op(format_args!("arith.addi {sum}, {step} : index")),
+                None => step,
+            });
+        }
+        let base = format!("%buffer{position}");
+        match sum {
+            Some(sum) => self.element(&base, GLOBAL, &sum, element),
+            None => base,
+        }
+    }
+
+    /// `bytes` of the launch's scratch from `offset` on.
+    pub fn scratch(&mut self, offset: usize) -> Value {
+        self.emitter.op(format_args!("llvm.getelementptr %shared[{offset}] : ({GLOBAL}) -> {GLOBAL}, i8"))
+    }
+
+    /// Reserves memory of the block of threads and returns its address.
+    pub fn workgroup(&mut self, bytes: usize) -> Value {
+        let offset = self.workgroup_bytes;
+        self.workgroup_bytes += bytes.next_multiple_of(16);
+        let base = self.emitter.op(format_args!("llvm.mlir.addressof @{}_memory : {WORKGROUP}", self.symbol));
+        self.emitter
+            .op(format_args!("llvm.getelementptr {base}[{offset}] : ({WORKGROUP}) -> {WORKGROUP}, i8"))
+    }
+
+    /// Bytes of workgroup memory reserved so far.
+    pub fn workgroup_bytes(&self) -> usize {
+        self.workgroup_bytes
+    }
+
+    /// Waits until all threads of the block are here and see each other's writes.
+    pub fn barrier(&mut self) {
+        self.emitter.line("nvvm.barrier0");
+    }
+
+    /// Reports an index out of range if the `i1` `condition` holds.
+    pub fn report(&mut self, condition: &Value) {
+        let e = &mut self.emitter;
+        e.open(format_args!("scf.if {condition} {{"));
+        let one = e.op("llvm.mlir.constant(1 : i32) : i32");
+        e.line(format_args!("llvm.store {one}, %status : i32, {GLOBAL}"));
+        e.close("}");
+    }
+
+    /// Closes the kernel and returns its text.
+    pub fn finish(mut self) -> String {
+        self.emitter.line("return");
+        self.emitter.close("}");
+        if self.workgroup_bytes > 0 {
+            self.emitter.line(format_args!(
+                "llvm.mlir.global internal @{}_memory() {{addr_space = 3 : i32, alignment = 16 : i64}} : \
+                 !llvm.array<{} x i8>",
+                self.symbol, self.workgroup_bytes
+            ));
+        }
+        self.emitter.finish()
+    }
+}
