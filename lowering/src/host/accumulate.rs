@@ -68,6 +68,11 @@ impl Accumulator {
         value_type(self.dtype())
     }
 
+    /// The MLIR element types of the values carried.
+    pub fn elements(&self) -> Vec<&'static str> {
+        if self.is_position() { vec![self.element(), POSITION] } else { vec![self.element()] }
+    }
+
     /// What a combination of nothing gives.
     fn identity(&self) -> Literal {
         let dtype = self.dtype();

@@ -102,9 +102,14 @@ impl<'a> Rows<'a> {
         outer * if self.across { self.lane_size() } else { 1 }
     }
 
+    /// The number of rows, or of groups of rows beside each other.
+    pub fn count(&self) -> usize {
+        self.parallel.iter().map(|&d| self.size(d)).product()
+    }
+
     /// How the rows are cut into tiles if a row's lane costs `cost` elements.
     pub fn cut(&self, cost: usize) -> Cut {
-        let rows: usize = self.parallel.iter().map(|&d| self.size(d)).product();
+        let rows = self.count();
         let lanes = if self.across { 1 } else { self.lane_size() };
         let total = rows * lanes * cost;
         let elements = (total / 64).clamp(2 << 10, TILE_ELEMENTS);
@@ -312,6 +317,18 @@ impl<'a> Rows<'a> {
             };
             known[accumulator.statement] = Some(result);
         }
+    }
+
+    /// Combines the lanes of what a pass carries; gives vectors of one lane.
+    pub fn combined(&mut self, pass: usize, carried: &[Carried]) -> Vec<Carried> {
+        let (mut combined, mut position) = (Vec::new(), 0);
+        let width = self.width(pass);
+        for accumulator in self.accumulators(pass) {
+            let mine = &carried[position..position + accumulator.carries()];
+            position += accumulator.carries();
+            combined.extend(accumulator.tree(&mut self.lanes, mine, width));
+        }
+        combined
     }
 
     /// The stores made at every point of the reduction space.
