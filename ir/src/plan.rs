@@ -2,7 +2,7 @@
 //!
 //! # How a graph becomes kernels
 //!
-//! Planning walks the live nodes from the results to the inputs ([`fuse`]). Each node, when its
+//! The graph is rewritten to fewer forms ([`legalise`]). Then planning walks the live nodes from the results to the inputs ([`fuse`]). Each node, when its
 //! turn comes, knows all its readers, and where they read: every reader asked for its operands *at
 //! coordinates*, affine functions of the dimensions of the iteration space of the reader's group
 //! ([`affine`]). A view (reshape, permute, expand, slice, unfold) is no kernel: it changes the
@@ -36,6 +36,7 @@ mod canonical;
 mod emit;
 mod fuse;
 mod group;
+mod legalise;
 mod memory;
 mod place;
 mod reach;
@@ -44,19 +45,14 @@ mod update;
 mod views;
 mod window;
 
-use crate::{DType, Graph, Kernel, KernelId, Layout};
+use crate::{DType, Graph, Kernel, KernelId, Layout, VerifyError};
 
 /// Why a graph has no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The graph breaks a rule of the representation.
-    #[error("node {node} of the graph is malformed: {reason}")]
-    Malformed {
-        /// The node.
-        node: u32,
-        /// The rule it breaks.
-        reason: &'static str,
-    },
+    #[error("malformed graph: {0}")]
+    Malformed(#[from] VerifyError),
     /// The planner cannot express a node.
     #[error("node {node} of the graph cannot be planned: {reason}")]
     Unsupported {
@@ -69,7 +65,8 @@ pub enum PlanError {
 
 /// Plans a graph: fusion, order, memory.
 pub fn plan(graph: &Graph) -> Result<Plan, PlanError> {
-    let window = window::Window::new(graph)?;
+    graph.verify()?;
+    let window = window::Window::new(graph);
     let mut fused = fuse::fuse(&window);
     let mut steps = schedule::schedule(&window, &graph.scalars, &fused)?;
     let memory = memory::plan_memory(&mut fused.storages, &mut steps);

@@ -58,7 +58,7 @@ impl Affine {
 }
 
 /// One affine function per axis of a tensor: which element a point of the space is about.
-pub(super) type Coords = SmallVec<[Affine; 6]>;
+pub(super) type Coords = Vec<Affine>;
 
 /// The bit set of dimensions that some axis uses.
 pub(super) fn used_dims(coords: &[Affine]) -> u64 {

@@ -5,7 +5,9 @@ use super::affine::{Affine, Coords, Space, address, linear_index, used_dims};
 use super::group::*;
 use super::views::{At, Seen, see_through};
 use super::window::Window;
-use crate::{Access, DType, Gather, Instr, Literal, Op, Operand, ParamId, Statement, Store, ValueId};
+use crate::{
+    Access, CompareOp, DType, Gather, Instr, Literal, Op, Operand, ParamId, Statement, Store, ValueId,
+};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -46,7 +48,7 @@ pub(super) fn emit(
     let emit = |stores: &[&StoreSpec]| {
         let mut emitter = Emitter::new(window, scalars, fused, id);
         stores.iter().try_for_each(|store| emitter.store(store))?;
-        Ok(emitter.finish())
+        Ok::<_, PlanError>(emitter.finish())
     };
     let block = emit(&stores)?;
     let used =
@@ -220,13 +222,44 @@ impl<'a> Emitter<'a> {
                     (Op::Select, &[c, a, b]) => Instr::Select(c, a, b),
                     (Op::Cast, &[a]) => return Ok(self.converted(a, node.dtype)),
                     (Op::Bitcast, &[a]) => Instr::Bitcast(a),
-                    (Op::Reduce { op, .. }, &[a]) => Instr::Reduce(*op, a),
-                    (Op::ArgReduce { op, .. }, &[a]) => Instr::ArgReduce(*op, a),
+                    (Op::Reduce { op, .. }, &[a]) => Instr::Reduce(*op, self.spread(a)),
+                    (Op::ArgReduce { op, .. }, &[a]) => Instr::ArgReduce(*op, self.spread(a)),
                     _ => return Err(PlanError::Unsupported { node: id.0, reason: "not a statement" }),
                 }
             }
         };
         Ok(self.push(instr, node.dtype))
+    }
+
+    /// Makes a value that is the same along all reduction dimensions formally depend on them: a
+    /// choice, by a coordinate, between the value and itself. Lowering then only meets reductions of
+    /// full values.
+    fn spread(&mut self, value: Operand) -> Operand {
+        let mut full: SmallVec<[bool; 16]> = SmallVec::new();
+        let along = |access: &Access| {
+            (0..access.strides.len()).any(|d| self.reduction >> d & 1 == 1 && access.uses(d))
+        };
+        for statement in &self.raw.body[..=value.0 as usize] {
+            let of = |operand: &Operand| full[operand.0 as usize];
+            let depends = match &statement.instr {
+                Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => {
+                    along(access)
+                }
+                Instr::Gather(gather) => along(&gather.access) || of(&gather.index),
+                Instr::Reduce(..) | Instr::ArgReduce(..) | Instr::Contract(..) => false,
+                instr => instr.operands().iter().any(of),
+            };
+            full.push(depends);
+        }
+        if full.last() == Some(&true) {
+            return value;
+        }
+        let dtype = self.raw.body[value.0 as usize].dtype;
+        let dims = (0..self.space.dims.len()).map(|d| (self.reduction >> d & 1) as i64);
+        let index = self.push(Instr::Index { access: Access::new(dims), offset: 0 }, DType::I64);
+        let zero = self.push(Instr::Constant { value: Literal::Int(0) }, DType::I64);
+        let always = self.push(Instr::Compare(CompareOp::Ge, index, zero), DType::Bool);
+        self.push(Instr::Select(always, value, value), dtype)
     }
 
     /// A contraction's operand: a load, perhaps converted.
@@ -288,7 +321,7 @@ impl<'a> Emitter<'a> {
     /// The kernel's position of a scalar of the graph, and its type.
     fn slot(&mut self, id: ValueId, slot: u32) -> Result<(u32, DType), PlanError> {
         let Some(&dtype) = self.scalar_types.get(slot as usize) else {
-            return Err(PlanError::Malformed { node: id.0, reason: "a scalar does not exist" });
+            return Err(PlanError::Unsupported { node: id.0, reason: "a scalar does not exist" });
         };
         let known = self.raw.scalars.iter().position(|&(scalar, _)| scalar == slot);
         let position = known.unwrap_or_else(|| {

@@ -27,8 +27,8 @@ pub(super) struct Memory {
 pub(super) fn plan_memory(storages: &mut [Storage], steps: &mut [Step]) -> Memory {
     let mut lives = lives(storages.len(), steps);
     let mut representative: Vec<StorageId> = (0..storages.len() as u32).map(StorageId).collect();
-    for at in 0..steps.len() {
-        reuse_operands(at, &mut steps[at], storages, &mut lives, &mut representative);
+    for (at, step) in steps.iter_mut().enumerate() {
+        reuse_operands(at, step, storages, &mut lives, &mut representative);
     }
     let (offsets, arena_bytes) = place(storages, &lives, &representative, steps.len());
     let source = |(index, storage): (usize, &Storage)| match storage.input {

@@ -5,7 +5,7 @@ use super::fuse::{Fusion, covers, reads_value};
 use super::group::*;
 use super::views::At;
 use super::window::is_costly;
-use crate::{Labels, Op, Shape, ValueId};
+use crate::{DType, Labels, Op, Shape, ValueId};
 use smallvec::SmallVec;
 
 /// Members of one group: more would make a kernel slow to compile.
@@ -16,7 +16,7 @@ const MAX_PARAMS: usize = 24;
 const MAX_REPEATED: usize = 16;
 /// A reduction this large over fewer rows than [`FEW_ROWS`] does not share a kernel with what
 /// reads the reduced elements again: one row would occupy one thread.
-const LARGE_REDUCTION: usize = 1 << 14;
+const LARGE_REDUCTION: usize = 1 << 16;
 /// See [`LARGE_REDUCTION`].
 const FEW_ROWS: usize = 16;
 /// Nodes looked at when searching for a reduction below a value.
@@ -100,7 +100,7 @@ impl Fusion<'_> {
         let by_contraction = |r: &Request| r.demand == Demand::LoadOrCast && matches!(r.at, At::Coords(_));
         matches!(node.op, Op::Cast)
             && node.dtype.is_float()
-            && self.dtype(node.operands[0]).is_float()
+            && matches!(self.dtype(node.operands[0]), DType::F32 | DType::Flex32 | DType::F16 | DType::BF16)
             && !self.window.is_result(id)
             && requests.iter().all(by_contraction)
     }

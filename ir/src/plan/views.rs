@@ -74,7 +74,7 @@ fn step(op: &Op, coords: &Coords, operand: &[usize]) -> Coords {
     };
     match op {
         Op::Permute { axes } => {
-            let mut result = Coords::from_elem(Affine::default(), operand.len());
+            let mut result = vec![Affine::default(); operand.len()];
             for (from, &to) in axes.iter().enumerate() {
                 result[to] = coords[from].clone();
             }
@@ -87,7 +87,7 @@ fn step(op: &Op, coords: &Coords, operand: &[usize]) -> Coords {
             (coords.iter().zip(dims)).map(|(axis, dim)| scaled(axis, dim.start as i64, dim.step)).collect()
         }
         Op::Unfold { axis, step, dilation, .. } => {
-            let mut result: Coords = coords[..operand.len()].iter().cloned().collect();
+            let mut result: Coords = coords[..operand.len()].to_vec();
             result[*axis] = scaled(&coords[*axis], 0, *step as i64);
             result[*axis].add_scaled(&coords[operand.len()], *dilation as i64);
             result

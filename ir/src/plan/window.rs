@@ -1,9 +1,8 @@
 //! A graph prepared for planning: legalised, with liveness, use counts and cheap nodes marked.
 
-use super::PlanError;
-use crate::{BinaryOp, Graph, Labels, Layout, Node, Op, ReduceOp, Shape, UnaryOp, ValueId};
+use super::legalise::legalise;
+use crate::{BinaryOp, Graph, Layout, Node, Op, UnaryOp, ValueId};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 /// A legalised graph and what is known about its nodes.
 pub(super) struct Window {
@@ -23,8 +22,7 @@ const FREE_COST: u32 = 8;
 
 impl Window {
     /// Legalises a graph and analyses it.
-    pub fn new(graph: &Graph) -> Result<Self, PlanError> {
-        check(graph)?;
+    pub fn new(graph: &Graph) -> Self {
         let (nodes, results) = legalise(graph);
         let count = nodes.len();
         let mut window = Self {
@@ -38,7 +36,7 @@ impl Window {
         window.count_uses();
         window.mark_free();
         window.mark_slots();
-        Ok(window)
+        window
     }
 
     /// The number of nodes.
@@ -173,87 +171,4 @@ pub(super) fn is_costly(op: &Op) -> bool {
         Op::Gather { .. } => true,
         _ => false,
     }
-}
-
-/// Checks what planning relies on.
-fn check(graph: &Graph) -> Result<(), PlanError> {
-    for (index, node) in graph.nodes.iter().enumerate() {
-        let malformed = |reason| PlanError::Malformed { node: index as u32, reason };
-        if node.operands.iter().any(|id| id.index() >= index) {
-            return Err(malformed("an operand does not come before its user"));
-        }
-        let ranks: SmallVec<[usize; 3]> =
-            node.operands.iter().map(|&id| graph.node(id).shape.rank()).collect();
-        let rank = node.shape.rank();
-        let fits = match &node.op {
-            Op::Input { layout, .. } => layout.shape == node.shape && layout.strides.len() == rank,
-            Op::Permute { axes } => ranks.as_slice() == [rank] && axes.len() == rank,
-            Op::Slice { dims } => ranks.as_slice() == [rank] && dims.len() == rank,
-            Op::Expand => ranks.as_slice() == [rank],
-            Op::Unfold { axis, .. } => ranks.len() == 1 && ranks[0] + 1 == rank && *axis < ranks[0],
-            Op::Contract { lhs, rhs, out } => {
-                let count = |labels: &Labels| labels.0.len();
-                ranks.as_slice() == [count(lhs), count(rhs)]
-                    && count(out) == rank
-                    && out.0.iter().all(|label| lhs.0.contains(label) || rhs.0.contains(label))
-            }
-            Op::SliceUpdate { dims } => ranks.as_slice() == [rank, rank] && dims.len() == rank,
-            op if op.is_elementwise() => node.operands.iter().all(|&id| graph.node(id).shape == node.shape),
-            _ => true,
-        };
-        if !fits {
-            return Err(malformed("the operands do not fit the operation"));
-        }
-    }
-    if graph.results.iter().any(|id| id.index() >= graph.nodes.len()) {
-        return Err(PlanError::Malformed {
-            node: graph.nodes.len() as u32,
-            reason: "a result does not exist",
-        });
-    }
-    Ok(())
-}
-
-/// Sums labels that only one operand of a contraction has before the contraction.
-fn legalise(graph: &Graph) -> (Vec<Node>, Vec<ValueId>) {
-    let mut nodes: Vec<Node> = Vec::with_capacity(graph.nodes.len());
-    let mut renumbered: Vec<ValueId> = Vec::with_capacity(graph.nodes.len());
-    for node in &graph.nodes {
-        let mut node = node.clone();
-        node.operands.iter_mut().for_each(|id| *id = renumbered[id.index()]);
-        if let Op::Contract { lhs, rhs, out } = &mut node.op {
-            let (left, right) = (lhs.clone(), rhs.clone());
-            node.operands[0] = sum_lone_labels(&mut nodes, node.operands[0], lhs, &right, out);
-            node.operands[1] = sum_lone_labels(&mut nodes, node.operands[1], rhs, &left, out);
-        }
-        nodes.push(node);
-        renumbered.push(ValueId(nodes.len() as u32 - 1));
-    }
-    let results = graph.results.iter().map(|id| renumbered[id.index()]).collect();
-    (nodes, results)
-}
-
-fn sum_lone_labels(
-    nodes: &mut Vec<Node>,
-    id: ValueId,
-    labels: &mut Labels,
-    other: &Labels,
-    out: &Labels,
-) -> ValueId {
-    let lone = |label: &u8| !other.0.contains(label) && !out.0.contains(label);
-    let axes: SmallVec<[usize; 6]> = (0..labels.0.len()).filter(|&axis| lone(&labels.0[axis])).collect();
-    if axes.is_empty() {
-        return id;
-    }
-    let Node { dtype, shape, .. } = nodes[id.index()].clone();
-    let mut summed = shape.clone();
-    axes.iter().for_each(|&axis| summed.0[axis] = 1);
-    let kept: Shape = (0..shape.rank()).filter(|axis| !axes.contains(axis)).map(|axis| shape[axis]).collect();
-    labels.0.retain(|label| !lone(label));
-    let mut push = |op, operand, shape| {
-        nodes.push(Node { op, operands: SmallVec::from_slice(&[operand]), dtype, shape });
-        ValueId(nodes.len() as u32 - 1)
-    };
-    let sum = push(Op::Reduce { op: ReduceOp::Sum, axes }, id, summed);
-    push(Op::Reshape, sum, kept)
 }

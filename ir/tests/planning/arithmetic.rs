@@ -69,6 +69,7 @@ pub fn reduce(op: ReduceOp, dtype: DType, values: impl Iterator<Item = i64>) -> 
     let identity = match op {
         ReduceOp::Sum => 0,
         ReduceOp::Prod => 1,
+        ReduceOp::Max if dtype == DType::Bool => 0,
         ReduceOp::Max => i64::MIN >> (64 - 8 * dtype.size()),
         ReduceOp::Min => i64::MAX >> (64 - 8 * dtype.size()),
     };

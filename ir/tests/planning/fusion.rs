@@ -27,11 +27,11 @@ pub fn planned(text: &str) -> Plan {
 }
 
 fn blocks(plan: &Plan) -> Vec<&Block> {
-    let block = |kernel| match kernel {
-        &Kernel::Block(ref block) => Some(block),
+    let blocks = plan.kernels.iter().filter_map(|kernel| match kernel {
+        Kernel::Block(block) => Some(block),
         _ => None,
-    };
-    plan.kernels.iter().filter_map(block).collect()
+    });
+    blocks.collect()
 }
 
 /// The domain in the textual form: `p 4, r 8`.

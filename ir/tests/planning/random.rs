@@ -265,7 +265,8 @@ impl Builder<'_> {
         let mut extents = Vec::new();
         let mut rest = node.shape.elements();
         while rest > 1 {
-            let factors: Vec<usize> = [2, 3, 4, 6, 12, rest].into_iter().filter(|f| rest % f == 0).collect();
+            let factors: Vec<usize> =
+                [2, 3, 4, 6, 12, rest].into_iter().filter(|f| rest.is_multiple_of(*f)).collect();
             let factor = self.entropy.pick(&factors);
             extents.push(factor);
             rest /= factor;
