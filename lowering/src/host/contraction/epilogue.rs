@@ -1,11 +1,11 @@
 //! What happens to a row of accumulators: the statements after the contraction, and the stores.
 
 use super::index::{Index, repeat, segments};
-use super::memory::{self, Array, View};
+use super::memory::{self, Array, View, memory_type};
 use super::structure::{Contraction, epilogue};
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::{Emitter, Value};
-use crate::types::{storage_type, value_type};
+use crate::types::value_type;
 use crate::{LoweringError, scalar};
 use burn_mlir_ir::{Access, Block, DType, Instr, Operand};
 use std::collections::HashMap;
@@ -116,7 +116,7 @@ impl<'a> Epilogue<'a> {
                     let stride = self.column_stride(access);
                     if stride == 0 {
                         let x = view.load(e, &offset);
-                        captured.insert(position, scalar::from_storage(e, statement.dtype, &x));
+                        captured.insert(position, memory::loaded(e, statement.dtype, &x));
                     } else {
                         let (tensor, tensor_type) = match self.load_rows.get(&position) {
                             None => view.tensor(e, &offset, length),
@@ -132,7 +132,7 @@ impl<'a> Epilogue<'a> {
                             }
                         };
                         arguments.insert(position, inputs.len());
-                        inputs.push((tensor, tensor_type, storage_type(statement.dtype)));
+                        inputs.push((tensor, tensor_type, memory_type(statement.dtype)));
                     }
                 }
                 Instr::Index { access, offset } | Instr::Random { access, offset, .. } => {
@@ -145,7 +145,7 @@ impl<'a> Epilogue<'a> {
         let outputs: Vec<(Value, String, DType)> = (self.block.stores.iter())
             .map(|store| {
                 let dtype = self.block.body[store.value.0 as usize].dtype;
-                let (tensor, tensor_type) = memory::empty(e, length, storage_type(dtype));
+                let (tensor, tensor_type) = memory::empty(e, length, memory_type(dtype));
                 (tensor, tensor_type, dtype)
             })
             .collect();
@@ -166,17 +166,17 @@ impl<'a> Epilogue<'a> {
         let mut block_arguments: Vec<String> =
             names.iter().zip(&inputs).map(|(name, input)| format!("{name}: {}", input.2)).collect();
         for output in &outputs {
-            block_arguments.push(format!("{}: {}", e.fresh(), storage_type(output.2)));
+            block_arguments.push(format!("{}: {}", e.fresh(), memory_type(output.2)));
         }
         e.line(format_args!("^bb0({}):", list(&block_arguments)));
         let values = self.body(e, &names, &arguments, &captured)?;
         let yielded: Vec<Value> = (self.block.stores.iter())
             .map(|store| {
                 let dtype = self.block.body[store.value.0 as usize].dtype;
-                scalar::to_storage(e, dtype, &values[&(store.value.0 as usize)])
+                memory::stored(e, dtype, &values[&(store.value.0 as usize)])
             })
             .collect();
-        let types: Vec<String> = outputs.iter().map(|o| storage_type(o.2).to_string()).collect();
+        let types: Vec<String> = outputs.iter().map(|o| memory_type(o.2).to_string()).collect();
         e.line(format_args!("linalg.yield {} : {}", list(&yielded), list(&types)));
         let results = if outputs.len() > 1 { format!("({results})") } else { results };
         e.close(format_args!("}} -> {results}"));
@@ -218,7 +218,7 @@ impl<'a> Epilogue<'a> {
             let type_of = |operand: &Operand| self.block.body[operand.0 as usize].dtype;
             let value = match &statement.instr {
                 Instr::Load { .. } => match arguments.get(&position) {
-                    Some(&input) => scalar::from_storage(e, dtype, &names[input]),
+                    Some(&input) => memory::loaded(e, dtype, &names[input]),
                     None => captured[&position].clone(),
                 },
                 Instr::Scalar { .. } => captured[&position].clone(),

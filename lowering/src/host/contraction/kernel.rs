@@ -16,10 +16,8 @@ const PACK: &str = "pack";
 const COMPUTE: &str = "contract";
 
 /// Lowers `block` with both operands packed.
-pub(crate) fn packed(block: &Block, target: &HostTarget) -> Result<Payload, LoweringError> {
-    let contraction = Contraction::of(block).map_err(LoweringError::Unsupported)?;
-    let blocking = Blocking::of(&contraction, target);
-    let c = &contraction;
+pub(crate) fn packed(block: &Block, c: &Contraction, target: &HostTarget) -> Result<Payload, LoweringError> {
+    let blocking = Blocking::of(c, target);
     let packing = |factor, group, width, panels, mark| Packing {
         factor,
         batch: &c.batch,
@@ -29,6 +27,7 @@ pub(crate) fn packed(block: &Block, target: &HostTarget) -> Result<Payload, Lowe
         panels,
         depth: blocking.depth,
         chunk: blocking.pack_depth,
+        lanes: (target.vector_bytes / c.accumulator.size()).max(1) as i64,
         mark,
     };
     let left = packing(&c.left, &c.rows, blocking.mr, blocking.row_panels, "pack_left");
@@ -50,15 +49,20 @@ pub(crate) fn packed(block: &Block, target: &HostTarget) -> Result<Payload, Lowe
     }
     text.push_str(&kernel.compute()?);
     program.phases.push(phase(COMPUTE, kernel.tiles()));
-    Ok(Payload { text, program, schedule: schedule(&blocking), lower_sequence: true })
+    Ok(Payload {
+        text,
+        program,
+        schedule: schedule(blocking.mr, blocking.nr, blocking.unroll),
+        lower_sequence: true,
+    })
 }
 
-/// The transform script with its vector sizes.
-fn schedule(blocking: &Blocking) -> String {
+/// The transform script for panels `left` and `right` elements wide and `steps` of the sum per iteration.
+pub(crate) fn schedule(left: i64, right: i64, steps: i64) -> String {
     include_str!("schedule.mlir")
-        .replace("LEFT_LANES", &lanes(blocking.mr).to_string())
-        .replace("RIGHT_LANES", &lanes(blocking.nr).to_string())
-        .replace("SUM_STEP", &blocking.unroll.to_string())
+        .replace("LEFT_LANES", &lanes(left).to_string())
+        .replace("RIGHT_LANES", &lanes(right).to_string())
+        .replace("SUM_STEP", &steps.to_string())
 }
 
 struct Kernel<'a> {

@@ -3,7 +3,9 @@
 use super::index::Index;
 use crate::abi::{PhaseWriter, Scratch, memref_type};
 use crate::emit::{Emitter, Value};
-use burn_mlir_ir::{Access, Block, ParamId};
+use crate::scalar;
+use crate::types::storage_type;
+use burn_mlir_ir::{Access, Block, DType, ParamId};
 
 /// A buffer as a one-dimensional memref, and the position in it of domain coordinate 0: accesses
 /// that run backwards start behind the first element they reach.
@@ -111,6 +113,19 @@ impl Array {
         ))
     }
 
+    /// Emits the store of the first `count` lanes of `value`, a number known now, at `position`.
+    pub fn write_first(&self, e: &mut Emitter, position: &[&Index], value: &Value, count: i64, lanes: i64) {
+        let element = self.element;
+        let part = if count == lanes {
+            value.clone()
+        } else {
+            e.op(format_args!(
+                "vector.extract_strided_slice {value} {{offsets = [0], sizes = [{count}], strides = [1]}} : vector<{lanes}x{element}> to vector<{count}x{element}>"
+            ))
+        };
+        self.write(e, position, &part, &Index::Known(count), count);
+    }
+
     /// Emits the store of the first `length` lanes of `value` at `position`.
     pub fn write(&self, e: &mut Emitter, position: &[&Index], value: &Value, length: &Index, lanes: i64) {
         let position: Vec<String> = position.iter().map(|p| p.value(e)).collect();
@@ -148,7 +163,7 @@ impl View {
             steps.filter(|(s, _)| (**s < 0) == backwards).map(|(&s, d)| s * (d.size as i64 - 1).max(0)).sum()
         };
         let dtype = block.params[param.0 as usize].dtype;
-        let (element, origin) = (crate::types::storage_type(dtype), -reach(true));
+        let (element, origin) = (memory_type(dtype), -reach(true));
         let size = origin + reach(false) + 1;
         let base = phase.buffer(param.0 as usize);
         let memref = phase.flat(&base, -origin, element, size);
@@ -219,4 +234,54 @@ pub(crate) fn write(e: &mut Emitter, tensor: (&str, &str), memref: (&str, &str))
 /// Zero of a type, as MLIR writes it.
 pub(crate) fn zero(element: &str) -> &'static str {
     if element.starts_with('i') { "0" } else { "0.0" }
+}
+
+/// The type in which elements are loaded and stored: 16-bit floats as integers, because LLVM scalarises
+/// masked accesses of theirs through library calls where vectors of them are not native.
+pub(crate) fn memory_type(dtype: DType) -> &'static str {
+    if matches!(dtype, DType::F16 | DType::BF16) { "i16" } else { storage_type(dtype) }
+}
+
+/// Emits the value of a loaded element.
+pub(crate) fn loaded(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
+    let (memory, storage) = (memory_type(dtype), storage_type(dtype));
+    if memory != storage {
+        return e.op(format_args!("arith.bitcast {x} : {memory} to {storage}"));
+    }
+    scalar::from_storage(e, dtype, x)
+}
+
+/// Emits the element to store for a value.
+pub(crate) fn stored(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
+    let (memory, storage) = (memory_type(dtype), storage_type(dtype));
+    if memory != storage {
+        return e.op(format_args!("arith.bitcast {x} : {storage} to {memory}"));
+    }
+    scalar::to_storage(e, dtype, x)
+}
+
+/// Emits the conversion of loaded floats of `dtype`, one or a vector of `lanes`, to the wider type `to`.
+pub(crate) fn extended(e: &mut Emitter, dtype: DType, to: &str, lanes: Option<i64>, x: Value) -> Value {
+    let shaped = |element: &str| lanes.map_or(element.to_string(), |n| format!("vector<{n}x{element}>"));
+    let (from, result) = (shaped(memory_type(dtype)), shaped(to));
+    if memory_type(dtype) == to {
+        return x;
+    }
+    match dtype {
+        DType::BF16 => {
+            let (wide, single) = (shaped("i32"), shaped("f32"));
+            let bits = e.op(format_args!("arith.extui {x} : {from} to {wide}"));
+            let places = if lanes.is_some() { "dense<16>" } else { "16" };
+            let places = e.op(format_args!("arith.constant {places} : {wide}"));
+            let bits = e.op(format_args!("arith.shli {bits}, {places} : {wide}"));
+            let value = e.op(format_args!("arith.bitcast {bits} : {wide} to {single}"));
+            if to == "f32" { value } else { e.op(format_args!("arith.extf {value} : {single} to {result}")) }
+        }
+        DType::F16 => {
+            let half = shaped("f16");
+            let value = e.op(format_args!("arith.bitcast {x} : {from} to {half}"));
+            e.op(format_args!("arith.extf {value} : {half} to {result}"))
+        }
+        _ => e.op(format_args!("arith.extf {x} : {from} to {result}")),
+    }
 }

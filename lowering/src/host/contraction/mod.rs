@@ -12,14 +12,20 @@ mod index;
 mod kernel;
 mod memory;
 mod pack;
+mod stream;
 mod structure;
 #[cfg(test)]
 mod tests;
+mod transpose;
 
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Block, HostTarget};
 
 /// Lowers a block that contains a contraction.
 pub(crate) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, LoweringError> {
-    kernel::packed(block, target)
+    let contraction = structure::Contraction::of(block).map_err(LoweringError::Unsupported)?;
+    match stream::lower(block, &contraction, target)? {
+        Some(payload) => Ok(payload),
+        None => kernel::packed(block, &contraction, target),
+    }
 }

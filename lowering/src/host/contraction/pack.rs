@@ -2,9 +2,11 @@
 //! products are summed in and padded with zeros, so that the innermost loop reads it in order.
 
 use super::blocking::{ceil_div, lanes};
-use super::index::{Index, repeat, segments, when};
+use super::index::{Index, repeat, segments};
 use super::memory::{self, Array, View};
+use super::stream::extends;
 use super::structure::{Factor, Group};
+use super::transpose::transpose;
 use crate::emit::{Emitter, Value};
 use burn_mlir_ir::DType;
 
@@ -26,6 +28,8 @@ pub(crate) struct Packing<'a> {
     pub depth: i64,
     /// Steps of the sum one tile packs.
     pub chunk: i64,
+    /// Lanes of a native vector of its elements.
+    pub lanes: i64,
     /// Name of the attribute its copies carry.
     pub mark: &'static str,
 }
@@ -77,11 +81,6 @@ impl Packing<'_> {
         let valid = if full { Index::Known(self.width.min(self.group.len())) } else { last.sub(e, &first) };
 
         let target = Target { packed, slab: &slab, width: self.width };
-        if ragged {
-            when(e, &valid, &Index::Known(self.width), |e| {
-                repeat(e, &from, &end, 1, |e, k| target.clear(e, &k));
-            });
-        }
         let sum = self.sum.len();
         let stop = end.min(e, &Index::Known(sum));
         if self.depth > sum {
@@ -89,11 +88,114 @@ impl Packing<'_> {
             repeat(e, &start, &end, 1, |e, k| target.clear(e, &k));
         }
         let base = self.batch.offset(e, &self.factor.access, &batch);
-        let inner = self.group.inner(&self.factor.access);
-        if inner.stride == 1 && inner.size > 1 {
-            self.copy_rows(e, view, &target, [&from, &stop, &first, &last], &base, &valid);
+        let range = [&from, &stop, &first, &last];
+        match self.order() {
+            Order::Width => self.copy_rows(e, view, &target, range, &base, &valid),
+            Order::Sum => self.copy_transposed(e, view, &target, range, &base),
+            Order::None => self.copy_elements(e, view, &target, range, &base),
+        }
+    }
+
+    /// The direction in which elements are copied as vectors.
+    fn order(&self) -> Order {
+        let access = &self.factor.access;
+        let (width, sum) = (self.group.inner(access), self.sum.inner(access));
+        let along_width = width.stride == 1 && width.size > 1;
+        if along_width && width.size >= self.width.min(self.lanes) {
+            Order::Width
+        } else if sum.stride == 1 && sum.size >= self.lanes && extends(self.factor) {
+            Order::Sum
+        } else if along_width {
+            Order::Width
         } else {
-            self.copy_elements(e, view, &target, [&from, &stop, &first, &last], &base);
+            Order::None
+        }
+    }
+
+    /// Copies vectors along the sum, transposed in registers; what is left of a run one by one.
+    fn copy_transposed(
+        &self,
+        e: &mut Emitter,
+        view: &View,
+        target: &Target,
+        range: [&Index; 4],
+        base: &Index,
+    ) {
+        let [from, stop, first, last] = range;
+        let access = &self.factor.access;
+        let run = self.sum.inner(access).size;
+        let length = stop.sub(e, from);
+        segments(e, [from, stop, &length], run, self.chunk, self.sum.len(), |e, start, length| {
+            let blocks = length.div(e, self.lanes).mul(e, self.lanes);
+            let middle = start.add(e, &blocks);
+            let end = start.add(e, length);
+            let whole = self.width / self.lanes * self.lanes;
+            let block = |e: &mut Emitter, column: &Index, count: i64| {
+                let lines = self.lines(e, first, last, column, count, base);
+                repeat(e, start, &middle, self.lanes, |e, k| {
+                    self.transpose_block(e, view, target, &lines, &k, column);
+                });
+            };
+            repeat(e, &Index::Known(0), &Index::Known(whole), self.lanes, |e, column| {
+                block(e, &column, self.lanes)
+            });
+            if whole < self.width {
+                block(e, &Index::Known(whole), self.width - whole);
+            }
+            self.copy_elements(e, view, target, [&middle, &end, first, last], base);
+        });
+    }
+
+    /// Emits the offsets of `count` lines of the operand from `column` of a panel on; behind the last line of a
+    /// ragged panel it is that line again.
+    fn lines(
+        &self,
+        e: &mut Emitter,
+        first: &Index,
+        last: &Index,
+        column: &Index,
+        count: i64,
+        base: &Index,
+    ) -> Vec<Index> {
+        let start = first.add(e, column);
+        let limit = match last {
+            Index::Known(n) => Some(*n - 1),
+            _ if self.group.len() % self.width == 0 => None,
+            _ => Some(self.group.len() - 1),
+        };
+        let line = |i| {
+            let line = start.add(e, &Index::Known(i));
+            let line = limit.map_or(line.clone(), |limit| line.min(e, &Index::Known(limit)));
+            let offset = self.group.offset(e, &self.factor.access, &line);
+            base.add(e, &offset)
+        };
+        (0..count).map(line).collect()
+    }
+
+    /// Emits the copy of one square block, from step `k` of the sum and `column` of the panel on.
+    fn transpose_block(
+        &self,
+        e: &mut Emitter,
+        view: &View,
+        target: &Target,
+        lines: &[Index],
+        k: &Index,
+        column: &Index,
+    ) {
+        let (element, lanes) = (target.packed.element, self.lanes);
+        let step = self.sum.offset(e, &self.factor.access, k);
+        let mut rows: Vec<Value> = Vec::new();
+        for line in lines {
+            let offset = line.add(e, &step);
+            let row = view.read(e, &offset, &Index::Known(lanes), lanes);
+            rows.push(memory::extended(e, self.factor.types[0], element, Some(lanes), row));
+        }
+        while (rows.len() as i64) < lanes {
+            rows.push(e.op(format_args!("ub.poison : vector<{lanes}x{element}>")));
+        }
+        for (i, value) in transpose(e, rows, element).iter().enumerate() {
+            let k = k.add(e, &Index::Known(i as i64));
+            target.packed.write_first(e, &[target.slab, &k, column], value, lines.len() as i64, lanes);
         }
     }
 
@@ -122,9 +224,11 @@ impl Packing<'_> {
                 } else {
                     column
                 };
-                if view.element == target.packed.element {
-                    let value = view.read(e, &offset, length, lanes(self.width));
-                    target.packed.write(e, &[target.slab, &k, &column], &value, length, lanes(self.width));
+                if extends(self.factor) {
+                    let (lanes, from) = (lanes(self.width), self.factor.types[0]);
+                    let value = view.read(e, &offset, length, lanes);
+                    let value = memory::extended(e, from, target.packed.element, Some(lanes), value);
+                    target.packed.write(e, &[target.slab, &k, &column], &value, length, lanes);
                     return;
                 }
                 let (source, source_type) = view.tensor(e, &offset, length);
@@ -167,7 +271,7 @@ impl Packing<'_> {
 
     fn convert(&self, e: &mut Emitter, x: Value) -> Value {
         let types = &self.factor.types;
-        let mut value = crate::scalar::from_storage(e, types[0], &x);
+        let mut value = memory::loaded(e, types[0], &x);
         for pair in types.windows(2) {
             if pair[0] != pair[1] {
                 value = crate::scalar::cast(e, pair[0], pair[1], &value);
@@ -175,6 +279,13 @@ impl Packing<'_> {
         }
         value
     }
+}
+
+/// Directions of vectors.
+enum Order {
+    Width,
+    Sum,
+    None,
 }
 
 /// A slab of a packed operand being written.

@@ -161,13 +161,19 @@ impl Contraction {
         rows.sort_unstable();
         let sum = dims.clone().filter(|&d| block.domain[d].kind == DimKind::Reduction);
 
-        // Columns are the side along which results lie closer together.
+        // Columns are the side along which results lie closer together, unless one side is a few points only.
         let closest = |dims: &[usize]| {
             let steps =
                 outer.iter().flat_map(|access| dims.iter().map(|&d| access.strides[d].unsigned_abs()));
             steps.filter(|&step| step != 0).min().unwrap_or(u64::MAX)
         };
-        let swap = closest(&rows) < closest(&columns);
+        let points = |dims: &[usize]| dims.iter().map(|&d| block.domain[d].size as i64).product::<i64>();
+        let few = |dims: &[usize]| points(dims) <= super::stream::ROWS;
+        let swap = match (few(&rows), few(&columns)) {
+            (true, false) => false,
+            (false, true) => true,
+            _ => closest(&rows) < closest(&columns),
+        };
         let (rows, columns) = if swap { (columns, rows) } else { (rows, columns) };
         let columns = innermost_last(columns, &outer);
         let (left, right) = if swap { (b, a) } else { (a, b) };
