@@ -1,7 +1,7 @@
 //! The intermediate representation of burn-mlir: pure data and the decisions made on it.
 //!
 //! A window of recorded tensor operations is a [`Graph`]. [`plan`](mod@plan) turns a graph into a
-//! [`Plan`](plan::Plan): fused [`Kernel`]s, the buffers they read and write, and the order they run in. Both a
+//! [`Plan`]: fused [`Kernel`]s, the buffers they read and write, and the order they run in. Both a
 //! graph and a kernel have a textual form that prints, parses and verifies, so every decision can
 //! be read, diffed and tested as text. This crate knows neither MLIR nor Burn nor any device.
 

@@ -2,15 +2,15 @@
 //!
 //! # How a graph becomes kernels
 //!
-//! The graph is rewritten to fewer forms ([`legalise`]). Then planning walks the live nodes from the results to the inputs ([`fuse`]). Each node, when its
-//! turn comes, knows all its readers, and where they read: every reader asked for its operands *at
-//! coordinates*, affine functions of the dimensions of the iteration space of the reader's group
-//! ([`affine`]). A view (reshape, permute, expand, slice, unfold) is no kernel: it changes the
-//! coordinates that its reader asks at ([`views`]). A reshape may have to split a dimension of the
-//! space first; if no split makes the coordinates affine, its operand is stored row-major and read
-//! by element index.
+//! The graph is rewritten to fewer forms (`legalise`). Then planning walks the live nodes from
+//! the results to the inputs (`fuse`). Each node, when its turn comes, knows all its readers, and
+//! where they read: every reader asked for its operands *at coordinates*, affine functions of the
+//! dimensions of the iteration space of the reader's group (`affine`). A view (reshape, permute,
+//! expand, slice, unfold) is no kernel: it changes the coordinates that its reader asks at
+//! (`views`). A reshape may have to split a dimension of the space first; if no split makes the
+//! coordinates affine, its operand is stored row-major and read by element index.
 //!
-//! A node then is placed ([`place`], [`update`]):
+//! A node then is placed (`place`, `update`):
 //!
 //! - *Generators* and small expressions of them are computed by every reader.
 //! - *Elementwise* operations and gathers join the group of a reader if all its requests agree on
@@ -26,9 +26,9 @@
 //! - Anything else opens a group of its own. `concat` and `slice update` are groups that store
 //!   into boxes; `scatter`, `sort` and `scan` are kernels by themselves.
 //!
-//! Joining never makes a cycle of groups ([`reach`]). Each group is then written as statements
-//! ([`emit`]), brought into a canonical form ([`canonical`]), ordered ([`schedule`]) and given
-//! memory ([`memory`]).
+//! Joining never makes a cycle of groups (`reach`). Each group is then written as statements
+//! (`emit`), brought into a canonical form (`canonical`), ordered (`schedule`) and given
+//! memory (`memory`).
 
 mod affine;
 mod assemble;

@@ -7,6 +7,8 @@ use super::group::GroupId;
 pub(super) struct Reach {
     /// For each group the set of groups that (transitively) run after it.
     after: Vec<Vec<u64>>,
+    /// Whether some group runs before it.
+    follows: Vec<bool>,
     pub edges: Vec<(GroupId, GroupId)>,
 }
 
@@ -14,6 +16,7 @@ impl Reach {
     /// Adds a group without edges.
     pub fn push(&mut self) {
         self.after.push(Vec::new());
+        self.follows.push(false);
     }
 
     /// Whether `first` has to run before `second`.
@@ -37,6 +40,10 @@ impl Reach {
         }
         let mut gained = self.after[second.0 as usize].clone();
         set(&mut gained, second);
+        self.follows[second.0 as usize] = true;
+        if !self.follows[first.0 as usize] {
+            return union(&mut self.after[first.0 as usize], &gained);
+        }
         for group in 0..self.after.len() {
             if group == first.0 as usize || self.precedes(GroupId(group as u32), first) {
                 union(&mut self.after[group], &gained);
