@@ -1,0 +1,19 @@
+//! The backend's operations, executed on the host: against `burn-flex`, an independent
+//! implementation, and against closed forms.
+
+mod activations;
+mod agreement;
+mod contractions;
+mod convolutions;
+mod elementwise;
+mod errors;
+mod failure;
+mod indexing;
+mod pools;
+mod randomness;
+mod recorded;
+mod reductions;
+mod support;
+mod sweep;
+mod training;
+mod views;

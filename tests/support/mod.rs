@@ -1,0 +1,4 @@
+//! What several families of tests need.
+
+pub mod child;
+pub mod network;

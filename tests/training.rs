@@ -1,0 +1,62 @@
+//! Training as a whole: what is compiled, and that the same bits come out every time.
+
+use crate::support::child::{self, MARK};
+use crate::support::network::train;
+use burn::prelude::*;
+use burn_mlir::{MlirDevice, stats};
+
+fn device() -> Device {
+    Device::new(MlirDevice::Cpu)
+}
+
+#[test]
+#[ignore = "run alone by the test that checks its output"]
+fn counts_what_each_step_compiles() {
+    let mut counts = vec![stats()];
+    // A new rate each step; Adam's own step count changes as well.
+    let rates: Vec<f64> = (0..6).map(|step| 1e-2 / (step + 1) as f64).collect();
+    train(&device(), &rates, |_| counts.push(stats()));
+    for pair in counts.windows(2) {
+        let compiled = pair[1].kernels_compiled - pair[0].kernels_compiled;
+        println!("{MARK} {compiled} {}", pair[1].plans - pair[0].plans);
+    }
+}
+
+#[test]
+fn a_changed_rate_and_step_count_compile_nothing() {
+    let steps = child::run("training::counts_what_each_step_compiles", &[("BURN_MLIR_CACHE", "off")]);
+    let compiled: Vec<u64> = steps.iter().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert_eq!(compiled.len(), 6);
+    assert!(compiled[0] > 0, "the first step has kernels to compile");
+    // Adam's state does not exist before the second step, which is therefore another program.
+    assert_eq!(compiled[2..], [0, 0, 0, 0], "kernels compiled by each step: {compiled:?}");
+}
+
+#[test]
+#[ignore = "run alone by the test that checks its output"]
+fn prints_the_bits_of_three_steps() {
+    let mut losses = Vec::new();
+    let network = train(&device(), &[1e-2, 5e-3, 2e-3], |loss| losses.push(loss.to_bits()));
+    // FNV-1a over the bits of every parameter.
+    let fold = |hash: u64, value: &f32| (hash ^ value.to_bits() as u64).wrapping_mul(0x100_0000_01b3);
+    let hash = network.parameters().iter().fold(0xcbf2_9ce4_8422_2325, fold);
+    println!("{MARK} {losses:x?} {hash:x}");
+}
+
+#[test]
+fn three_steps_give_the_same_bits_in_any_process_with_any_threads() {
+    let bits = |threads| {
+        child::run("training::prints_the_bits_of_three_steps", &[("BURN_MLIR_THREADS", threads)])
+    };
+    let one = bits("1");
+    assert_eq!(one, bits("2"));
+    assert_eq!(one, bits("2"));
+    assert_eq!(one, bits("5"));
+}
+
+#[test]
+fn the_loss_falls() {
+    let mut losses = Vec::new();
+    train(&device(), &[1e-2; 30], |loss| losses.push(loss));
+    assert!(losses[29] < 0.5 * losses[0], "{losses:?}");
+}
