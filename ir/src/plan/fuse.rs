@@ -156,14 +156,18 @@ impl<'a> Fusion<'a> {
             if self.needs_copy(node) {
                 let (_, copy) = self.copy(node);
                 self.reach.add(copy, group);
-                self.group(group).inputs.insert(node);
+                self.group(group).inputs.insert((node, at));
                 return;
             }
             self.dense[node.index()] = true;
         }
         let seen = self.groups[group.0 as usize].space.version();
-        self.group(group).inputs.insert(node);
-        self.requests[node.index()].push(Request { group: Some(group), at, seen, demand });
+        self.group(group).inputs.insert((node, at.clone()));
+        let request = Request { group: Some(group), at, seen, demand };
+        let requests = &mut self.requests[node.index()];
+        if !requests.contains(&request) {
+            requests.push(request);
+        }
     }
 
     /// Whether a node's row-major storage has to be made by copying it.

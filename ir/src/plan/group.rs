@@ -62,8 +62,8 @@ pub(super) struct Group {
     pub reduction: Option<(u64, usize)>,
     pub contracts: bool,
     pub members: usize,
-    /// Values read that are not members (yet).
-    pub inputs: FxHashSet<ValueId>,
+    /// What is read of values that are not members (yet): about as many buffer arguments.
+    pub inputs: FxHashSet<(ValueId, At)>,
     /// Cheap members computed more often than once an element.
     pub repeated: usize,
     /// Position in the graph, for a stable order of execution.
@@ -71,6 +71,11 @@ pub(super) struct Group {
 }
 
 impl Group {
+    /// A value is no longer an input: it is computed here.
+    pub fn take(&mut self, id: ValueId) {
+        self.inputs.retain(|(input, _)| *input != id);
+    }
+
     /// The reduction dimensions as a bit set, up to date; empty if there are none.
     pub fn reduction_dims(&self) -> u64 {
         self.reduction.map_or(0, |(mut set, seen)| {
@@ -94,7 +99,7 @@ pub(super) enum Demand {
 }
 
 /// A reader of a value.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     /// `None`: the caller of the plan, through a result that is a view.
     pub group: Option<GroupId>,

@@ -31,7 +31,7 @@ impl Fusion<'_> {
             self.fates[id.index()] = Fate::Inline;
             requests.retain(|request| match (request.group, reads_value(request).cloned()) {
                 (Some(group), Some(coords)) => {
-                    self.group(group).inputs.remove(&id);
+                    self.group(group).take(id);
                     self.demand_same(group, id, &coords, request.seen);
                     false
                 }
@@ -45,7 +45,7 @@ impl Fusion<'_> {
             for request in requests {
                 if let (Some(group), At::Coords(mut coords)) = (request.group, request.at) {
                     let joined = self.group(group);
-                    joined.inputs.remove(&id);
+                    joined.take(id);
                     coords.iter_mut().for_each(|axis| joined.space.refresh(axis, request.seen));
                     self.request(group, self.window.node(id).operands[0], coords, Demand::Load);
                 }
@@ -142,7 +142,7 @@ impl Fusion<'_> {
     fn join(&mut self, group: GroupId, id: ValueId, operands: SmallVec<[Coords; 3]>) {
         let node = self.window.node(id);
         let joined = self.group(group);
-        joined.inputs.remove(&id);
+        joined.take(id);
         joined.members += 1;
         let seen = joined.space.version();
         self.fates[id.index()] = Fate::Member { group, operands: operands.clone(), seen };

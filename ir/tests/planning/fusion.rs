@@ -319,3 +319,18 @@ fn malformed_graphs_are_refused() {
     graph.nodes[1].operands[0] = burn_mlir_ir::ValueId(1);
     assert!(matches!(plan(&graph), Err(burn_mlir_ir::plan::PlanError::Malformed(_))));
 }
+
+/// Each slice is a buffer argument of its own: too many are not fused into one kernel.
+#[test]
+fn kernels_have_a_limited_number_of_arguments() {
+    let mut text =
+        String::from("graph () {\n%0 = input 0 : f32[60, 4]\n%1 = slice [0:+1:1, 0:+4:1] %0 : f32[1, 4]\n");
+    for row in 1..50 {
+        let id = 2 * row;
+        text += &format!("%{id} = slice [{row}:+1:1, 0:+4:1] %0 : f32[1, 4]\n");
+        text += &format!("%{} = add %{}, %{id} : f32[1, 4]\n", id + 1, id - 1);
+    }
+    let plan = planned(&(text + "return %99 }"));
+    assert!((2..5).contains(&plan.launches.len()));
+    assert!(blocks(&plan).iter().all(|block| block.params.len() <= 25));
+}
