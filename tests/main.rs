@@ -8,6 +8,7 @@ mod convolutions;
 mod elementwise;
 mod errors;
 mod failure;
+mod guide;
 mod indexing;
 mod pools;
 mod randomness;
