@@ -1,12 +1,32 @@
-//! Kernels that are loops over data, not blocks.
-use crate::{LoweringError, Payload};
-use burn_mlir_ir::{Scan, Scatter, Sort};
-pub(crate) fn scatter(_: &Scatter) -> Result<Payload, LoweringError> {
-    Err(LoweringError::Unsupported("scatter".into()))
-}
-pub(crate) fn scan(_: &Scan) -> Result<Payload, LoweringError> {
-    Err(LoweringError::Unsupported("scan".into()))
-}
-pub(crate) fn sort(_: &Sort) -> Result<Payload, LoweringError> {
-    Err(LoweringError::Unsupported("sort".into()))
+//! Kernels that are loops over data, not blocks: scalar code in scf and memref.
+//!
+//! - [`scatter`](mod@scatter): updates at indices;
+//! - [`scan`](mod@scan): prefix combinations;
+//! - [`sort`](mod@sort): stable merge sort.
+
+mod scan;
+mod scatter;
+mod sort;
+mod view;
+
+pub(crate) use scan::scan;
+pub(crate) use scatter::scatter;
+pub(crate) use sort::sort;
+
+use crate::Payload;
+use crate::abi::PhaseWriter;
+use burn_mlir_ir::{Phase, Program};
+
+/// Elements a tile should have at least.
+const TILE_ELEMENTS: usize = 8 << 10;
+
+/// The payload of a kernel of one phase without linalg.
+fn payload(symbol: &str, phase: PhaseWriter, tiles: usize, worker_bytes: u64) -> Payload {
+    let phases = vec![Phase { symbol: symbol.into(), tiles: tiles as u64, grid: [0; 3], block: [0; 3] }];
+    Payload {
+        text: phase.finish(),
+        program: Program { phases, shared_bytes: 0, worker_bytes },
+        schedule: String::new(),
+        lower_sequence: false,
+    }
 }
