@@ -443,7 +443,9 @@ impl<'a> Evaluator<'a> {
             .iter()
             .enumerate()
             .map(|(position, t)| {
-                let padding = e.op(format_args!("arith.constant {} : {t}", zero_of(t)));
+                // The type of a truth value is understood.
+                let ty = if *t == "i1" { String::new() } else { format!(" : {t}") };
+                let padding = e.op(format_args!("arith.constant {}{ty}", zero_of(t)));
                 e.op(format_args!(
                     "vector.transfer_read {result}#{position}[{zero}], {padding} {{in_bounds = [true]}} : {}, {}",
                     tensor_type(width, t),

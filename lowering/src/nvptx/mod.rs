@@ -7,8 +7,11 @@
 //! with other threads are explicit operations of the llvm and nvvm dialects; its arithmetic is linalg on
 //! the tensors of a [`chunk`] of elements.
 
+mod accumulator;
 mod chunk;
+mod geometry;
 mod map;
+mod row;
 mod writer;
 
 use crate::host::with_lane;
@@ -52,10 +55,7 @@ fn block(block: &Block) -> Result<Payload, LoweringError> {
         return Err(LoweringError::Unsupported("contractions on NVIDIA targets".into()));
     }
     let block = with_lane(block);
-    if block.reduces() {
-        return Err(LoweringError::Unsupported("reductions on NVIDIA targets".into()));
-    }
-    map::lower(&block)
+    if block.reduces() { row::lower(&block) } else { map::lower(&block) }
 }
 
 /// A payload of kernels written by hand-out of [`writer::KernelWriter`].

@@ -3,6 +3,7 @@
 //! `BURN_MLIR_PTXAS` names the assembler; without it nothing is assembled (the test script sets it).
 
 mod maps;
+mod rows;
 
 use burn_mlir_ir::{Kernel, Program, Target};
 use burn_mlir_jit::{Config, Frontend, Jit, Lower, LowerError, Lowered, Stage};
