@@ -10,6 +10,10 @@ const UNROLL: i64 = 2;
 const DEPTH_BLOCK: i64 = 2048;
 /// Steps of the sum that one packing tile covers.
 const PACK_DEPTH: i64 = 512;
+/// Right panels from which on tiles may pack their own: enough to go round many threads.
+const LOCAL_PANELS: i64 = 32;
+/// Rows up to which packing by tiles pays for any right operand: its panels are soon used up.
+const LOCAL_ROWS: i64 = 256;
 /// Multiply-adds below which a tile is not worth handing to another thread.
 const SMALLEST_TILE: i64 = 1 << 19;
 
@@ -36,6 +40,9 @@ pub(crate) struct Blocking {
     pub unroll: i64,
     /// Steps of the sum one packing tile covers.
     pub pack_depth: i64,
+    /// Whether a tile packs the panels of the right operand it needs, just before it needs them. Such a tile has
+    /// all rows, so that nothing is packed twice.
+    pub local: bool,
 }
 
 /// `a / b` rounded up.
@@ -70,6 +77,9 @@ impl Blocking {
         let depth = depth_block * blocks;
 
         let (row_panels, column_panels) = (ceil_div(rows, mr), ceil_div(columns, nr));
+        let local = depth > 0
+            && column_panels * batch >= LOCAL_PANELS
+            && (rows <= LOCAL_ROWS || 2 * contraction.right_reach() <= columns * sum);
         // The left block and one right panel stay in the second-level cache.
         let l2 = target.l2_bytes as i64;
         let panel_bytes = (mr * depth_block * element).max(1);
@@ -89,6 +99,10 @@ impl Blocking {
                 break;
             }
         }
+        if local {
+            row_block = row_panels;
+            column_block = (column_panels * batch / 64).clamp(1, 4).min(column_panels);
+        }
         // Equal blocks: no short one at the end.
         let even = |panels: i64, block: i64| ceil_div(panels, ceil_div(panels, block));
         Self {
@@ -102,6 +116,7 @@ impl Blocking {
             depth_block,
             unroll: UNROLL,
             pack_depth: PACK_DEPTH,
+            local,
         }
     }
 }

@@ -252,7 +252,6 @@ impl<'a> Epilogue<'a> {
 }
 
 /// Emits the epilogue of every row and column of a register tile whose sums are in entry `slot` of `sums`.
-#[allow(clippy::too_many_arguments)]
 pub(crate) fn tile(
     e: &mut Emitter,
     epilogue: &Epilogue,

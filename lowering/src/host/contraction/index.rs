@@ -128,21 +128,6 @@ pub(crate) fn repeat(
     e.close("}");
 }
 
-/// Emits `scf.if` without results; the condition may be known.
-pub(crate) fn when(e: &mut Emitter, less: &Index, than: &Index, body: impl FnOnce(&mut Emitter)) {
-    if let (Index::Known(a), Index::Known(b)) = (less, than) {
-        if a < b {
-            body(e);
-        }
-        return;
-    }
-    let (a, b) = (less.value(e), than.value(e));
-    let condition = e.op(format_args!("arith.cmpi slt, {a}, {b} : index"));
-    e.open(format_args!("scf.if {condition} {{"));
-    body(e);
-    e.close("}");
-}
-
 /// Emits `body(start, length)` for every piece of `range = [first, end, length]` that lies in one run of `run`
 /// points, where `range` is part of the `width` points from a multiple of `width`, of `total`.
 pub(crate) fn segments(

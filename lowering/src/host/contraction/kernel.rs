@@ -1,6 +1,6 @@
 //! The phases of a packed contraction.
 
-use super::blocking::{Blocking, lanes};
+use super::blocking::{Blocking, ceil_div, lanes};
 use super::epilogue::{self, Epilogue};
 use super::index::{Index, repeat};
 use super::memory::{self, Array, View};
@@ -18,7 +18,7 @@ const COMPUTE: &str = "contract";
 /// Lowers `block` with both operands packed.
 pub(crate) fn packed(block: &Block, c: &Contraction, target: &HostTarget) -> Result<Payload, LoweringError> {
     let blocking = Blocking::of(c, target);
-    let packing = |factor, group, width, panels, mark| Packing {
+    let packing = |factor, group, width, panels, chunk, mark| Packing {
         factor,
         batch: &c.batch,
         group,
@@ -26,12 +26,13 @@ pub(crate) fn packed(block: &Block, c: &Contraction, target: &HostTarget) -> Res
         width,
         panels,
         depth: blocking.depth,
-        chunk: blocking.pack_depth,
+        chunk,
         lanes: (target.vector_bytes / c.accumulator.size()).max(1) as i64,
         mark,
     };
-    let left = packing(&c.left, &c.rows, blocking.mr, blocking.row_panels, "pack_left");
-    let right = packing(&c.right, &c.columns, blocking.nr, blocking.column_panels, "pack_right");
+    let left = packing(&c.left, &c.rows, blocking.mr, blocking.row_panels, blocking.pack_depth, "pack_left");
+    let chunk = if blocking.local { blocking.depth_block } else { blocking.pack_depth };
+    let right = packing(&c.right, &c.columns, blocking.nr, blocking.column_panels, chunk, "pack_right");
     let kernel = Kernel { block, contraction: c, blocking: &blocking, left, right };
 
     let mut program = Program { phases: Vec::new(), shared_bytes: 0, worker_bytes: kernel.worker_bytes() };
@@ -44,8 +45,9 @@ pub(crate) fn packed(block: &Block, c: &Contraction, target: &HostTarget) -> Res
     let mut text = String::new();
     if blocking.depth > 0 {
         text.push_str(&kernel.pack());
-        program.phases.push(phase(PACK, kernel.left.tiles() + kernel.right.tiles()));
-        program.shared_bytes = (kernel.left.bytes() + kernel.right.bytes()).unsigned_abs();
+        let right = if blocking.local { (0, 0) } else { (kernel.right.tiles(), kernel.right.bytes()) };
+        program.phases.push(phase(PACK, kernel.left.tiles() + right.0));
+        program.shared_bytes = (kernel.left.bytes() + right.1).unsigned_abs();
     }
     text.push_str(&kernel.compute()?);
     program.phases.push(phase(COMPUTE, kernel.tiles()));
@@ -65,6 +67,9 @@ pub(crate) fn schedule(left: i64, right: i64, steps: i64) -> String {
         .replace("SUM_STEP", &steps.to_string())
 }
 
+/// Emits code for one register tile at a batch element, row panel and column panel, with its entry of the sums.
+type Body<'a> = dyn FnMut(&mut Emitter, [&Index; 3], Index) + 'a;
+
 struct Kernel<'a> {
     block: &'a Block,
     contraction: &'a Contraction,
@@ -75,11 +80,11 @@ struct Kernel<'a> {
 
 impl Kernel<'_> {
     fn row_blocks(&self) -> i64 {
-        super::blocking::ceil_div(self.blocking.row_panels, self.blocking.row_block)
+        ceil_div(self.blocking.row_panels, self.blocking.row_block)
     }
 
     fn column_blocks(&self) -> i64 {
-        super::blocking::ceil_div(self.blocking.column_panels, self.blocking.column_block)
+        ceil_div(self.blocking.column_panels, self.blocking.column_block)
     }
 
     fn tiles(&self) -> i64 {
@@ -102,16 +107,31 @@ impl Kernel<'_> {
 
     fn sums_bytes(&self) -> i64 {
         let tile = self.blocking.mr * self.blocking.nr * self.contraction.accumulator.size() as i64;
-        super::blocking::ceil_div(self.kept() * tile, 64) * 64
+        ceil_div(self.kept() * tile, 64) * 64
     }
 
     fn worker_bytes(&self) -> u64 {
-        (self.sums_bytes() + epilogue::scratch_bytes(self.block, self.blocking.nr)).unsigned_abs()
+        let panel = if self.blocking.local { self.panel_shape().iter().product() } else { 0 };
+        (self.panel_offset() + panel * self.contraction.accumulator.size() as i64).unsigned_abs()
+    }
+
+    /// Where a tile's own right panel starts in the worker's scratch, and its shape.
+    fn panel_offset(&self) -> i64 {
+        let epilogue = epilogue::scratch_bytes(self.block, self.blocking.nr);
+        ceil_div(self.sums_bytes() + epilogue, 64) * 64
+    }
+
+    fn panel_shape(&self) -> [i64; 3] {
+        [1, self.blocking.depth_block, self.blocking.nr]
     }
 
     fn packed(&self, phase: &mut PhaseWriter) -> (Array, Array) {
         let left = Array::of(phase, Scratch::Shared, 0, &self.left.shape(), self.element());
-        let right = Array::of(phase, Scratch::Shared, self.left.bytes(), &self.right.shape(), self.element());
+        let right = if self.blocking.local {
+            Array::of(phase, Scratch::Worker, self.panel_offset(), &self.panel_shape(), self.element())
+        } else {
+            Array::of(phase, Scratch::Shared, self.left.bytes(), &self.right.shape(), self.element())
+        };
         (left, right)
     }
 
@@ -123,6 +143,10 @@ impl Kernel<'_> {
         let (left, right) = self.packed(&mut phase);
         let (begin, end) = (Index::Computed(phase.begin()), Index::Computed(phase.end()));
         let e = &mut phase.emitter;
+        if self.blocking.local {
+            repeat(e, &begin, &end, 1, |e, tile| self.left.emit(e, &views[0], &left, &tile));
+            return phase.finish();
+        }
         let split = Index::Known(self.left.tiles());
         let stop = end.min(e, &split);
         repeat(e, &begin, &stop, 1, |e, tile| self.left.emit(e, &views[0], &left, &tile));
@@ -140,6 +164,8 @@ impl Kernel<'_> {
         let (c, b) = (self.contraction, self.blocking);
         let epilogue = Epilogue::prepare(&mut phase, self.block, c, b.nr, self.sums_bytes());
         let operands = (b.depth > 0).then(|| self.packed(&mut phase));
+        let right = &c.right;
+        let source = b.local.then(|| View::of(&mut phase, self.block, right.param, &right.access));
         let sums = Array::of(&mut phase, Scratch::Worker, 0, &[self.kept(), b.mr, b.nr], self.element());
         let (begin, end) = (Index::Computed(phase.begin()), Index::Computed(phase.end()));
         let mut outcome = Ok(());
@@ -157,8 +183,21 @@ impl Kernel<'_> {
             };
             let rows = span(e, &row_block, b.row_panels, b.row_block);
             let columns = span(e, &column_block, b.column_panels, b.column_block);
-            let each_tile = |e: &mut Emitter, body: &mut dyn FnMut(&mut Emitter, [&Index; 3], Index)| {
+            // `from` is the part of the sum about to be computed, if any is.
+            let each_tile = |e: &mut Emitter, from: Option<&Index>, body: &mut Body| {
                 repeat(e, &columns.0, &columns.1, 1, |e, column_panel| {
+                    if let (Some(from), Some(source), Some((_, panel))) = (from, &source, &operands) {
+                        let end = from.add(e, &Index::Known(b.depth_block));
+                        let slab = Index::Known(0);
+                        self.right.fill(
+                            e,
+                            source,
+                            (panel, &slab),
+                            [&batch, &column_panel],
+                            [from, &end],
+                            from,
+                        );
+                    }
                     repeat(e, &rows.0, &rows.1, 1, |e, row_panel| {
                         let slot = if blocks > 1 {
                             let (i, j) = (row_panel.sub(e, &rows.0), column_panel.sub(e, &columns.0));
@@ -171,15 +210,18 @@ impl Kernel<'_> {
                 });
             };
             if blocks > 1 {
-                each_tile(e, &mut |e, _, slot| self.each_row(e, |e, row| self.clear(e, &sums, &slot, &row)));
+                each_tile(e, None, &mut |e, _, slot| {
+                    self.each_row(e, |e, row| self.clear(e, &sums, &slot, &row))
+                });
                 repeat(e, &Index::Known(0), &Index::Known(b.depth), b.depth_block, |e, from| {
-                    each_tile(e, &mut |e, position, slot| {
+                    each_tile(e, Some(&from), &mut |e, position, slot| {
                         self.sum(e, operands.as_ref(), &sums, position, &from);
                         self.each_row(e, |e, row| self.accumulate(e, &sums, &slot, &row));
                     });
                 });
             }
-            each_tile(e, &mut |e, position, slot| {
+            let from = (blocks == 1).then_some(Index::Known(0));
+            each_tile(e, from.as_ref(), &mut |e, position, slot| {
                 if blocks <= 1 {
                     self.sum(e, operands.as_ref(), &sums, position, &Index::Known(0));
                 }
@@ -238,15 +280,21 @@ impl Kernel<'_> {
             memory::write(e, (&start, &tile), (&target, &target_type));
             return;
         };
-        let panel = |e: &mut Emitter, packed: &Array, panels: i64, panel: &Index, width: i64| {
-            let slab = batch.mul(e, panels);
-            let slab = slab.add(e, panel);
+        let slab = |e: &mut Emitter, panels: i64, panel: &Index| batch.mul(e, panels).add(e, panel);
+        let part = |e: &mut Emitter, packed: &Array, slab: &Index, from: &Index, width: i64| {
+            let size = Index::Known(width);
             let (slice, slice_type) =
-                packed.slice(e, &[&slab, from, &zero], &[&one, &depth, &Index::Known(width)], &[width, 1]);
-            memory::to_tensor(e, &slice, &slice_type, &[&depth, &Index::Known(width)], element)
+                packed.slice(e, &[slab, from, &zero], &[&one, &depth, &size], &[width, 1]);
+            memory::to_tensor(e, &slice, &slice_type, &[&depth, &size], element)
         };
-        let (x, x_type) = panel(e, left, b.row_panels, row_panel, b.mr);
-        let (y, y_type) = panel(e, right, b.column_panels, column_panel, b.nr);
+        let left_slab = slab(e, b.row_panels, row_panel);
+        let (x, x_type) = part(e, left, &left_slab, from, b.mr);
+        let (y, y_type) = if b.local {
+            part(e, right, &zero, &zero, b.nr)
+        } else {
+            let right_slab = slab(e, b.column_panels, column_panel);
+            part(e, right, &right_slab, from, b.nr)
+        };
         let result = e.fresh();
         e.open(format_args!(
             "{result} = linalg.generic {{indexing_maps = [affine_map<(i, j, k) -> (k, i)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = [\"parallel\", \"parallel\", \"reduction\"]}} ins({x}, {y} : {x_type}, {y_type}) outs({start} : {tile}) attrs = {{contraction}} {{"

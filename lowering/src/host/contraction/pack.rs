@@ -68,6 +68,20 @@ impl Packing<'_> {
         let from = chunk.mul(e, self.chunk);
         let end = from.add(e, &Index::Known(self.chunk)).min(e, &Index::Known(self.depth));
         let end = if self.chunks() == 1 { Index::Known(self.depth) } else { end };
+        self.fill(e, view, (packed, &slab), [&batch, &panel], [&from, &end], &Index::Known(0));
+    }
+
+    /// Emits the packing of steps `from..end` of the sum of one panel into a slab of `packed`, which starts at
+    /// step `origin`.
+    pub fn fill(
+        &self,
+        e: &mut Emitter,
+        view: &View,
+        (packed, slab): (&Array, &Index),
+        [batch, panel]: [&Index; 2],
+        [from, end]: [&Index; 2],
+        origin: &Index,
+    ) {
         let first = panel.mul(e, self.width);
         let ragged = self.group.len() % self.width != 0;
         let last = if !ragged {
@@ -80,15 +94,15 @@ impl Packing<'_> {
         let full = !ragged || matches!(last, Index::Known(_));
         let valid = if full { Index::Known(self.width.min(self.group.len())) } else { last.sub(e, &first) };
 
-        let target = Target { packed, slab: &slab, width: self.width };
+        let target = Target { packed, slab, origin, width: self.width };
         let sum = self.sum.len();
         let stop = end.min(e, &Index::Known(sum));
         if self.depth > sum {
             let start = from.max(e, &Index::Known(sum));
-            repeat(e, &start, &end, 1, |e, k| target.clear(e, &k));
+            repeat(e, &start, end, 1, |e, k| target.clear(e, &k));
         }
-        let base = self.batch.offset(e, &self.factor.access, &batch);
-        let range = [&from, &stop, &first, &last];
+        let base = self.batch.offset(e, &self.factor.access, batch);
+        let range = [from, &stop, &first, &last];
         match self.order() {
             Order::Width => self.copy_rows(e, view, &target, range, &base, &valid),
             Order::Sum => self.copy_transposed(e, view, &target, range, &base),
@@ -194,7 +208,7 @@ impl Packing<'_> {
             rows.push(e.op(format_args!("ub.poison : vector<{lanes}x{element}>")));
         }
         for (i, value) in transpose(e, rows, element).iter().enumerate() {
-            let k = k.add(e, &Index::Known(i as i64));
+            let k = k.sub(e, target.origin).add(e, &Index::Known(i as i64));
             target.packed.write_first(e, &[target.slab, &k, column], value, lines.len() as i64, lanes);
         }
     }
@@ -224,6 +238,7 @@ impl Packing<'_> {
                 } else {
                     column
                 };
+                let k = k.sub(e, target.origin);
                 if extends(self.factor) {
                     let (lanes, from) = (lanes(self.width), self.factor.types[0]);
                     let value = view.read(e, &offset, length, lanes);
@@ -292,6 +307,8 @@ enum Order {
 struct Target<'a> {
     packed: &'a Array,
     slab: &'a Index,
+    /// The step of the sum where the slab starts.
+    origin: &'a Index,
     width: i64,
 }
 
@@ -299,6 +316,7 @@ impl Target<'_> {
     /// Emits zeros for one step of the sum.
     fn clear(&self, e: &mut Emitter, k: &Index) {
         let Array { memref, memref_type, .. } = self.packed;
+        let k = k.sub(e, self.origin);
         let (slab, k, zero) = (self.slab.value(e), k.value(e), Index::Known(0).value(e));
         let vector = format!("vector<{}x{}>", self.width, self.packed.element);
         let literal = memory::zero(self.packed.element);
@@ -308,6 +326,7 @@ impl Target<'_> {
 
     /// Emits the store of one element.
     fn set(&self, e: &mut Emitter, k: &Index, column: &Index, value: &Value) {
-        self.packed.store(e, &[self.slab, k, column], value);
+        let k = k.sub(e, self.origin);
+        self.packed.store(e, &[self.slab, &k, column], value);
     }
 }

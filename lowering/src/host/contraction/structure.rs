@@ -60,21 +60,13 @@ impl Group {
 
     /// The number of innermost points that every one of `accesses` walks with a single stride.
     pub fn common_run(&self, accesses: &[&Access]) -> i64 {
+        let Some(&innermost) = self.dims.last() else { return 1 };
         let mut run = 1;
-        for inner in (0..self.dims.len()).rev() {
-            let size = self.sizes[inner] as i64;
-            if inner + 1 == self.dims.len() {
-                run = size;
-                continue;
-            }
-            let next = self.dims[inner + 1..].iter().zip(&self.sizes[inner + 1..]);
-            let span: i64 = next.clone().map(|(_, &s)| s as i64).product();
-            let innermost = self.dims[self.dims.len() - 1];
-            if accesses.iter().all(|a| a.strides[self.dims[inner]] == a.strides[innermost] * span) {
-                run *= size;
-            } else {
+        for (&d, &size) in self.dims.iter().zip(&self.sizes).rev() {
+            if accesses.iter().any(|a| a.strides[d] != a.strides[innermost] * run) {
                 break;
             }
+            run *= size as i64;
         }
         run
     }
@@ -137,6 +129,15 @@ pub(crate) struct Contraction {
 }
 
 impl Contraction {
+    /// Extent of the memory one batch element of the right operand lies in: less than its points if they overlap.
+    pub fn right_reach(&self) -> i64 {
+        let reach = |group: &Group| -> i64 {
+            let dims = group.dims.iter().zip(&group.sizes);
+            dims.map(|(&d, &size)| self.right.access.strides[d].abs() * (size as i64 - 1)).sum()
+        };
+        reach(&self.columns) + reach(&self.sum) + 1
+    }
+
     /// Finds the parts of `block`, or says why it is not a contraction.
     pub fn of(block: &Block) -> Result<Self, String> {
         let statement = block.contraction().ok_or("no contraction")?;
@@ -162,9 +163,10 @@ impl Contraction {
         let sum = dims.clone().filter(|&d| block.domain[d].kind == DimKind::Reduction);
 
         // Columns are the side along which results lie closer together, unless one side is a few points only.
+        let stores = &outer[..block.stores.len()];
         let closest = |dims: &[usize]| {
             let steps =
-                outer.iter().flat_map(|access| dims.iter().map(|&d| access.strides[d].unsigned_abs()));
+                stores.iter().flat_map(|access| dims.iter().map(|&d| access.strides[d].unsigned_abs()));
             steps.filter(|&step| step != 0).min().unwrap_or(u64::MAX)
         };
         let points = |dims: &[usize]| dims.iter().map(|&d| block.domain[d].size as i64).product::<i64>();

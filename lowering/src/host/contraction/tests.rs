@@ -20,8 +20,7 @@ fn load(param: u32, dtype: DType, strides: &[i64]) -> Statement {
 /// `out[m, n] = Σ left[m, k] · right[k, n] + bias[n]`.
 fn product(m: usize, n: usize, k: usize, dtype: DType) -> Block {
     let param = |mode| Param { dtype, mode, alignment: 64 };
-    let (mi, ni, ki) = (m as i64, n as i64, k as i64);
-    let _ = mi;
+    let (ni, ki) = (n as i64, k as i64);
     Block {
         domain: dims(&[m, n, k], 1),
         params: vec![param(ParamMode::In), param(ParamMode::In), param(ParamMode::In), param(ParamMode::Out)],
@@ -89,5 +88,64 @@ fn nothing_is_allocated_and_nothing_is_called() {
                 assert!(!text.contains(unwanted), "{unwanted} in {m}x{n}x{k} {dtype}");
             }
         }
+    }
+}
+
+/// A convolution of `batch × channels × size × size` with as many 3×3 filters, out of an unfolded input.
+fn convolution(batch: usize, channels: usize, size: usize) -> Block {
+    let dtype = DType::F32;
+    let param = |mode| Param { dtype, mode, alignment: 64 };
+    let out = size - 2;
+    let (c, s, o) = (channels as i64, size as i64, out as i64);
+    Block {
+        // Batch, filter, row, column; channel, row and column of the filter.
+        domain: dims(&[batch, channels, out, out, channels, 3, 3], 3),
+        params: vec![param(ParamMode::In), param(ParamMode::In), param(ParamMode::Out)],
+        scalars: vec![],
+        body: vec![
+            load(0, dtype, &[c * s * s, 0, s, 1, s * s, s, 1]),
+            load(1, dtype, &[0, c * 9, 0, 0, 9, 3, 1]),
+            Statement { instr: Instr::Contract(Operand(0), Operand(1)), dtype },
+        ],
+        stores: vec![Store {
+            param: ParamId(2),
+            access: Access::new([c * o * o, o * o, o, 1, 0, 0, 0]),
+            value: Operand(2),
+        }],
+    }
+}
+
+#[test]
+fn an_unfolded_operand_is_not_copied_as_a_whole() {
+    let context = context();
+    let target = Target::Host(HostTarget::x86_64_v4());
+    let program = |block| lower(&context, &Kernel::Block(block), &target, false).expect("lowers").program;
+    // 64 filters of 64·9 elements in panels of at most 12 rows, at most 72 rows in all.
+    let small = program(convolution(8, 64, 58));
+    assert!(small.shared_bytes <= 72 * 576 * 4, "{}", small.shared_bytes);
+    assert!(small.worker_bytes < 1 << 20, "{}", small.worker_bytes);
+}
+
+#[test]
+fn products_with_few_rows_use_one_phase_and_no_shared_scratch() {
+    let context = context();
+    let target = Target::Host(HostTarget::x86_64_v4());
+    for (m, n) in [(1, 4096), (4, 1000), (4096, 1), (1000, 1)] {
+        let block = product(m, n, 512, DType::F32);
+        let program = lower(&context, &Kernel::Block(block), &target, false).expect("lowers").program;
+        assert_eq!((program.phases.len(), program.shared_bytes), (1, 0), "{m}x{n}");
+    }
+}
+
+#[test]
+fn there_are_enough_tiles_of_equal_work() {
+    let context = context();
+    let target = Target::Host(HostTarget::x86_64_v4());
+    for (m, n, k) in [(1024, 1024, 1024), (512, 3072, 768), (128, 512, 784), (784, 512, 128), (256, 256, 256)]
+    {
+        let block = product(m, n, k, DType::F32);
+        let program = lower(&context, &Kernel::Block(block), &target, false).expect("lowers").program;
+        let tiles = program.phases.last().expect("a phase").tiles;
+        assert!(tiles >= 8, "{m}x{n}x{k}: {tiles}");
     }
 }
