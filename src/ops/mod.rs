@@ -27,7 +27,8 @@ pub(crate) use pool::PoolGeometry;
 
 use crate::record::{failed, record};
 use crate::{MlirError, MlirTensor};
-use burn_mlir_ir::{DType, Op, Shape};
+use burn_mlir_ir::{DType, Declared, Op, Shape, infer};
+use smallvec::SmallVec;
 
 /// Shapes and types of operands as they stand in an error: `f32[2, 3], i64[4]`.
 fn describe(operands: &[&MlirTensor]) -> String {
@@ -47,14 +48,21 @@ fn invalid(
     failed(operands[0].device, MlirError::Invalid { op, reason }, dtype, shape)
 }
 
-/// Records `op`; all operands must be on one device.
+/// Records `op`, or makes a failed tensor if the operands do not fit it or are not on one device.
 fn apply(name: &'static str, op: Op, operands: &[&MlirTensor], dtype: DType, shape: Shape) -> MlirTensor {
     let device = operands[0].device;
     if let Some(other) = operands.iter().find(|t| t.device != device) {
         let reason = format!("operands are on {device} and on {}", other.device);
         return invalid(name, operands, dtype, shape, reason);
     }
-    record(device, op, operands, dtype, shape)
+    let shapes: SmallVec<[Shape; 3]> = operands.iter().map(|t| t.ir_shape()).collect();
+    let types: SmallVec<[(DType, &Shape); 3]> =
+        operands.iter().zip(&shapes).map(|(t, shape)| (t.dtype, shape)).collect();
+    match infer(&op, &types, Declared::both(dtype, &shape)) {
+        Ok(inferred) if inferred == (dtype, shape.clone()) => record(device, op, operands, dtype, shape),
+        Ok((dtype, inferred)) => invalid(name, operands, dtype, shape, format!("gives {dtype}{inferred}")),
+        Err(error) => invalid(name, operands, dtype, shape, error.rule),
+    }
 }
 
 /// A failed tensor because this version does not have the operation `op`.

@@ -1,8 +1,8 @@
 //! Reductions and prefix combinations.
 
-use super::{apply, invalid, is_half};
+use super::{apply, invalid};
 use crate::MlirTensor;
-use burn_mlir_ir::{ArgReduceOp, BinaryOp, CompareOp, DType, Op, ReduceOp, Shape};
+use burn_mlir_ir::{ArgReduceOp, CompareOp, DType, Op, ReduceOp, Shape};
 use smallvec::SmallVec;
 
 impl MlirTensor {
@@ -12,7 +12,9 @@ impl MlirTensor {
             let reason = format!("has no axes {axes:?}");
             return invalid(op.name(), &[self], self.dtype, self.ir_shape(), reason);
         };
-        let axes = SmallVec::from_slice(axes);
+        let mut axes: SmallVec<[usize; 6]> = SmallVec::from_slice(axes);
+        axes.sort_unstable();
+        axes.dedup();
         apply(op.name(), Op::Reduce { op, axes }, &[self], self.dtype, shape)
     }
 
@@ -27,6 +29,9 @@ impl MlirTensor {
             let reason = format!("has no axes {axes:?}");
             return invalid(op.name(), &[self], dtype, self.ir_shape(), reason);
         };
+        if self.ir_shape().elements() == 0 && shape.elements() != 0 {
+            return invalid(op.name(), &[self], dtype, shape, "there is no position among no elements");
+        }
         let axes = SmallVec::from_slice(axes);
         apply(op.name(), Op::ArgReduce { op, axes }, &[self], dtype, shape)
     }
@@ -43,14 +48,14 @@ impl MlirTensor {
     }
 
     /// Mean over `axes`, which stay with extent 1. f16 and bf16 divide in f32, so that the sum cannot
-    /// overflow; integers truncate.
+    /// overflow; integers sum in i64 and truncate.
     pub(crate) fn mean(&self, axes: &[usize]) -> Self {
-        let count: usize = axes.iter().map(|&axis| self.shape.get(axis).copied().unwrap_or(1)).product();
-        let divide = |x: &Self| {
-            let sum = x.sum(axes);
-            sum.binary(BinaryOp::Div, &sum.constant_like(count as f64))
-        };
-        if is_half(self.dtype) { self.in_wide(divide) } else { divide(self) }
+        let extent = |&axis: &usize| self.shape.get(axis).copied().unwrap_or(1);
+        let count: usize = axes.iter().map(extent).product();
+        if self.dtype.is_int() && self.dtype.size() < DType::I64.size() {
+            return self.cast(DType::I64).sum(axes).over(count as f64).cast(self.dtype);
+        }
+        self.in_wide(|x| x.sum(axes).over(count as f64))
     }
 
     /// Mean of everything: `[1]`.
