@@ -61,17 +61,31 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
             add(kernel, geometry.splits)?;
         }
     }
+    let (wide, narrow) = stores(block);
     let mut kernel = Kernel::new(block, &geometry, &scratch, "row".into());
-    if geometry.splits > 1 {
-        kernel.combine_levels(&levels)?;
-    } else {
+    if geometry.splits == 1 {
         kernel.start_steps();
         for level in &levels {
             kernel.reduce_level(level)?;
         }
+        kernel.store_wide(&wide)?;
+        if !wide.is_empty() && !narrow.is_empty() {
+            // A row value's store may be in place of what others still read.
+            kernel.evaluator.kernel.barrier();
+        }
+        kernel.store_narrow(&narrow)?;
+        add(kernel, 1)?;
+    } else if !wide.is_empty() {
+        kernel.combine_levels(&levels)?;
+        kernel.store_wide(&wide)?;
+        add(kernel, geometry.splits)?;
     }
-    let wide = kernel.store_results()?;
-    add(kernel, if wide { geometry.splits } else { 1 })?;
+    if geometry.splits > 1 && !narrow.is_empty() {
+        let mut kernel = Kernel::new(block, &geometry, &scratch, "results".into());
+        kernel.combine_levels(&levels)?;
+        kernel.store_narrow(&narrow)?;
+        add(kernel, 1)?;
+    }
     let program = Program { phases, shared_bytes: scratch.bytes as u64, worker_bytes: 0 };
     Ok(payload(&texts, program))
 }
@@ -93,6 +107,15 @@ fn levels(block: &Block) -> Vec<Vec<Accumulator>> {
         }
     }
     levels
+}
+
+/// The stores of values at every point of the reduction dimensions, and those of row values.
+fn stores(block: &Block) -> (Vec<&Store>, Vec<&Store>) {
+    let (sets, reduction) = (block.dependences(), block.reduction_dims());
+    block.stores.iter().partition(|store| {
+        let walks = (0..block.domain.len()).any(|dim| reduction & (1 << dim) != 0 && store.access.uses(dim));
+        walks || sets[store.value.0 as usize] & reduction != 0
+    })
 }
 
 /// Where partial results are: for each reduction the offsets of its components, each an array
@@ -498,55 +521,42 @@ impl<'a> Kernel<'a> {
         self.is_valid(Some(first.clone())).unwrap_or(first)
     }
 
-    /// Stores everything; returns whether anything is stored at every point of the reduction dimensions.
-    fn store_results(&mut self) -> Result<bool, LoweringError> {
-        let block = self.evaluator.block;
-        let reduction = block.reduction_dims();
-        let is_wide = |store: &&Store| {
-            let walks =
-                (0..block.domain.len()).any(|dim| reduction & (1 << dim) != 0 && store.access.uses(dim));
-            walks || self.evaluator.sets[store.value.0 as usize] & reduction != 0
-        };
-        let (wide, narrow): (Vec<&Store>, Vec<&Store>) = block.stores.iter().partition(is_wide);
-        if !narrow.is_empty() {
-            let mut first = self.first_share();
-            if !wide.is_empty() && self.geometry.splits > 1 {
-                let split = self.evaluator.kernel.block('y');
-                let zero = self.evaluator.zero();
-                let e = self.evaluator.e();
-                let first_split = e.op(format_args!("arith.cmpi eq, {split}, {zero} : index"));
-                first = e.op(format_args!("arith.andi {first}, {first_split} : i1"));
-            }
-            self.evaluator.e().open(format_args!("scf.if {first} {{"));
-            let chunk = Chunk { valid: None, ..self.row_chunk() };
-            let mut known = self.known.clone();
-            store_chunk(&mut self.evaluator, &chunk, &mut known, &narrow)?;
-            self.evaluator.e().close("}");
+    /// Stores row values.
+    fn store_narrow(&mut self, stores: &[&Store]) -> Result<(), LoweringError> {
+        if stores.is_empty() {
+            return Ok(());
         }
-        if wide.is_empty() {
-            return Ok(false);
+        let first = self.first_share();
+        self.evaluator.e().open(format_args!("scf.if {first} {{"));
+        let chunk = Chunk { valid: None, ..self.row_chunk() };
+        let mut known = self.known.clone();
+        store_chunk(&mut self.evaluator, &chunk, &mut known, stores)?;
+        self.evaluator.e().close("}");
+        Ok(())
+    }
+
+    /// Stores values at every step of the row.
+    fn store_wide(&mut self, stores: &[&Store]) -> Result<(), LoweringError> {
+        if stores.is_empty() {
+            return Ok(());
         }
-        if self.geometry.registers {
-            let wanted: Vec<Operand> = wide.iter().map(|store| store.value).collect();
-            for (chunk, known) in &mut self.steps {
-                self.evaluator.load(known, chunk, &wanted);
-            }
-            for (chunk, known) in &mut self.steps {
-                store_chunk(&mut self.evaluator, chunk, known, &wide)?;
-            }
+        let wanted: Vec<Operand> = stores.iter().map(|store| store.value).collect();
+        let (open, mut steps) = if self.geometry.registers {
+            (None, std::mem::take(&mut self.steps))
         } else {
             let (open, chunks) = self.open_steps(&[]);
-            let wanted: Vec<Operand> = wide.iter().map(|store| store.value).collect();
-            let mut environments: Vec<_> = chunks.iter().map(|_| self.known.clone()).collect();
-            for (chunk, known) in chunks.iter().zip(&mut environments) {
-                self.evaluator.load(known, chunk, &wanted);
-            }
-            for (chunk, known) in chunks.iter().zip(&mut environments) {
-                store_chunk(&mut self.evaluator, chunk, known, &wide)?;
-            }
+            (Some(open), chunks.into_iter().map(|chunk| (chunk, self.known.clone())).collect())
+        };
+        for (chunk, known) in &mut steps {
+            self.evaluator.load(known, chunk, &wanted);
+        }
+        for (chunk, known) in &mut steps {
+            store_chunk(&mut self.evaluator, chunk, known, stores)?;
+        }
+        if let Some(open) = open {
             open.close(self.evaluator.e(), &[]);
         }
-        Ok(true)
+        Ok(())
     }
 }
 

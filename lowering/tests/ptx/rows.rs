@@ -185,6 +185,8 @@ fn reductions_around_a_parallel_axis() {
 fn an_empty_reduction_reads_nothing() {
     let emitted = check(&reduction("p 10, r 0", "0, 1", "1, 0", "reduce sum", DType::F32, DType::F32));
     assert!(!emitted.ptx.contains("ld.global"), "{}", emitted.ptx);
+    let emitted = check(&reduction("r 0", "1", "0", "reduce max", DType::F32, DType::F32));
+    assert!(!emitted.ptx.contains("ld.global"), "{}", emitted.ptx);
 }
 
 /// An index that is data inside a reduction.
@@ -202,4 +204,33 @@ fn a_gather_before_a_reduction() {
 }",
     );
     assert!(emitted.ptx.contains("row_param_4"));
+}
+
+/// A row's statistic that is replaced while every thread of the row needs the old one.
+#[test]
+fn row_values_are_stored_in_place_when_all_have_read_them() {
+    let kernel = |rows: usize, columns: usize| {
+        format!(
+            "block [p {rows}, r {columns}] () {{
+  @0 = in f32 align 64
+  @1 = inout f32 align 64
+  @2 = out f32 align 64
+  %0 = load @0 [{columns}, 1] : f32
+  %1 = load @1 [1, 0] : f32
+  %2 = reduce sum %0 : f32
+  %3 = add %1, %2 : f32
+  %4 = mul %0, %1 : f32
+  store %3 -> @1 [1, 0]
+  store %4 -> @2 [{columns}, 1]
+}}"
+        )
+    };
+    let emitted = check(&kernel(1000, 4096));
+    let position = |text: &str| emitted.ptx.rfind(text).unwrap();
+    let (barrier, wide, narrow) = (position("bar.sync"), position("st.global.v4"), position("st.global.b32"));
+    assert!(wide < barrier && barrier < narrow, "{}", emitted.ptx);
+    // Blocks cannot wait for each other: a kernel of its own.
+    let emitted = check(&kernel(2, 1 << 22));
+    let symbols: Vec<_> = emitted.program.phases.iter().map(|phase| phase.symbol.as_str()).collect();
+    assert_eq!(symbols, ["partial0", "row", "results"]);
 }
