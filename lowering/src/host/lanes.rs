@@ -14,6 +14,9 @@ use crate::types::{storage_type, value_type};
 use burn_mlir_ir::{Access, Block, DType, DTypeKind, Gather, Instr, Operand, ParamId, Store};
 use std::collections::HashMap;
 
+/// Strides up to which lanes are picked from contiguous loads, not gathered.
+const SHUFFLED: u64 = 4;
+
 /// In which type a value is at hand or wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -114,8 +117,8 @@ pub(crate) struct Lanes<'a> {
     pub kept: HashMap<usize, Kept>,
     /// Scratch for statements, whether their values are there yet or not.
     pub reserved: HashMap<usize, Kept>,
-    /// What is subtracted from the lane coordinate in a scratch address, if the scratch holds one chunk.
-    pub kept_from: Option<Value>,
+    /// What is subtracted from coordinates in a scratch address, where the scratch holds a part.
+    pub kept_from: Vec<(usize, Value)>,
     views: HashMap<(ParamId, Access), View>,
     scalars: Vec<Value>,
     zero: Value,
@@ -193,7 +196,7 @@ impl<'a> Lanes<'a> {
             coordinates,
             kept,
             reserved: HashMap::new(),
-            kept_from: None,
+            kept_from: Vec::new(),
             views,
             scalars,
             zero,
@@ -308,17 +311,28 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    fn kept_address(&mut self, kept: &Kept) -> Value {
+    /// The flat index in scratch at the coordinates.
+    pub fn kept_address(&mut self, kept: &Kept) -> Value {
         let mut at = self.zero();
         for (dim, &stride) in kept.strides.iter().enumerate().filter(|(_, stride)| **stride != 0) {
             let mut coordinate = self.coordinates[dim].clone();
-            if let (true, Some(from)) = (dim == self.lane, self.kept_from.clone()) {
+            if let Some((_, from)) = self.kept_from.iter().find(|(of, _)| *of == dim).cloned() {
                 coordinate = index_op(self.e(), "arith.subi", &coordinate, &from);
             }
             let step = scaled(self.e(), &coordinate, stride);
             at = index_op(self.e(), "arith.addi", &at, &step);
         }
         at
+    }
+
+    /// The flat memref of a load, its type, the index at the coordinates and the stride of the lanes.
+    pub fn place(&mut self, load: usize) -> (Value, String, Value, i64) {
+        let Instr::Load { param, access } = &self.block.body[load].instr else {
+            return (Value::new(), String::new(), Value::new(), 0);
+        };
+        let view = self.views[&(*param, access.clone())].clone();
+        let at = self.address(&view, access);
+        (view.memref.clone(), view.ty(), at, access.strides[self.lane])
     }
 
     /// The flat index of an access at the coordinates.
@@ -340,18 +354,47 @@ impl<'a> Lanes<'a> {
             return self.contiguous(&view.memref, &view.ty(), view.element, at, width);
         }
         let element = view.element;
-        if stride == -1 {
-            let back = index(self.e(), width - 1);
-            let low = index_op(self.e(), "arith.subi", at, &back);
-            let vector = vector_type(width, element);
-            let loaded =
-                self.e().op(format_args!("vector.load {}[{low}] : {}, {vector}", view.memref, view.ty()));
-            let order: Vec<_> = (0..width).rev().collect();
-            let reversed = self.e().op(format_args!("vector.shuffle {loaded}, {loaded} {order:?} : {vector}, {vector}"));
-            return self.tensor_of(&reversed, width, element);
+        if stride.unsigned_abs() <= SHUFFLED && width > 1 {
+            let vector = self.shuffled(view, at, stride, width);
+            return self.tensor_of(&vector, width, view.element);
         }
         let steps = self.steps(width, stride);
         self.gathered(view, at, &steps, width)
+    }
+
+    /// A chunk with a small stride: contiguous loads that together cover it and nothing beyond, from which
+    /// shuffles pick the elements.
+    fn shuffled(&mut self, view: &View, at: &Value, stride: i64, width: usize) -> Value {
+        let step = stride.unsigned_abs() as usize;
+        let span = step * (width - 1) + 1;
+        let vector = vector_type(width, view.element);
+        let low = if stride < 0 {
+            let back = index(self.e(), span - 1);
+            index_op(self.e(), "arith.subi", at, &back)
+        } else {
+            at.clone()
+        };
+        let element_of = |lane: usize| step * if stride < 0 { width - 1 - lane } else { lane };
+        let mut picked: Option<Value> = None;
+        for part in 0..step {
+            let start = (part * width).min(span - width);
+            let offset = index(self.e(), start);
+            let from = index_op(self.e(), "arith.addi", &low, &offset);
+            let loaded =
+                self.e().op(format_args!("vector.load {}[{from}] : {}, {vector}", view.memref, view.ty()));
+            let before = picked.clone().unwrap_or_else(|| loaded.clone());
+            // Lane by lane: from this part, or what was picked so far.
+            let order: Vec<usize> = (0..width)
+                .map(|lane| match element_of(lane).checked_sub(start) {
+                    Some(place) if place < width => width + place,
+                    _ => lane,
+                })
+                .collect();
+            picked = Some(
+                self.e().op(format_args!("vector.shuffle {before}, {loaded} {order:?} : {vector}, {vector}")),
+            );
+        }
+        picked.unwrap_or_default()
     }
 
     /// `[0, stride, 2 stride, …]` as a vector of `index`.

@@ -14,6 +14,7 @@ mod partial;
 mod row;
 mod stages;
 pub(crate) mod tiles;
+mod transpose;
 
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Access, Block, DType, DimKind, DomainDim, HostTarget, Instr};

@@ -19,7 +19,10 @@ const ENOUGH_TILES: usize = 32;
 const WORTH_SPLITTING: usize = 64 << 10;
 
 /// Rows each lane reduces one after the other from which they are split for the sake of locality and rounding.
-const LONG: usize = 1024;
+const LONG: usize = 128;
+
+/// Iterations reduced in registers before they are added to what is in memory.
+const STRIP: usize = 8;
 
 /// Parts of a row at most, where parts may be longer.
 const PARTS: usize = 512;
@@ -86,12 +89,7 @@ pub(super) fn lower(block: &Block, target: &HostTarget, split: Split) -> Result<
         let carried = rows.combined(0, &carried);
         shared.store(&mut rows, &tile, 1, &carried);
     } else {
-        let width = rows.width(0);
-        rows.chunks(width, None, vec![], &mut |rows, width, _| {
-            let carried = rows.accumulate(0, width, &known, Some(range.clone()))?;
-            shared.store(rows, &tile, width, &carried);
-            Ok(vec![])
-        })?;
+        shared.beside_parts(&mut rows, &tile, range)?;
     }
     rows.lanes.e().close("}");
     let mut phases = vec![Phase {
@@ -215,6 +213,37 @@ impl Shared {
         self.arrays.iter().map(load).collect()
     }
 
+    /// Reduces one part of rows beside each other, some iterations at a time: their memory is read in long
+    /// runs, and sums stay short.
+    fn beside_parts(&self, rows: &mut Rows, tile: &Value, range: Range) -> Result<(), LoweringError> {
+        let accumulators = rows.accumulators(0);
+        let width = rows.width(0);
+        rows.chunks(width, None, vec![], &mut |rows, width, _| {
+            let mut identities: Vec<Carried> = Vec::new();
+            for accumulator in &accumulators {
+                identities.extend(accumulator.initial(&mut rows.lanes, width));
+            }
+            self.store(rows, tile, width, &identities);
+            Ok(vec![])
+        })?;
+        let known = rows.lanes.environment();
+        let from = open_for_step(rows, &range, STRIP);
+        let strip = index(rows.lanes.e(), STRIP);
+        let to = index_op(rows.lanes.e(), "arith.addi", &from, &strip);
+        let to = index_op(rows.lanes.e(), "arith.minsi", &to, &range.to);
+        rows.chunks(width, None, vec![], &mut |rows, width, _| {
+            let strip = Range { from: from.clone(), to: to.clone() };
+            let carried = rows.accumulate(0, width, &known, Some(strip))?;
+            let at = self.address(rows, tile);
+            let before = self.load(rows, &at, width);
+            let merged = merge_all(rows, &accumulators, &before, &carried);
+            self.store(rows, tile, width, &merged);
+            Ok(vec![])
+        })?;
+        rows.lanes.e().close("}");
+        Ok(())
+    }
+
     /// Combines the parts of one row: vectors of parts, then a tree; gives vectors of one lane.
     fn across(&self, rows: &mut Rows, first: &Value, parts: usize) -> Vec<Vec<Carried>> {
         let accumulators = rows.accumulators(0);
@@ -284,6 +313,10 @@ impl Shared {
         }
         results
     }
+}
+
+fn open_for_step(rows: &mut Rows, range: &Range, step: usize) -> Value {
+    open_for(rows.lanes.e(), &range.from, &range.to, step)
 }
 
 /// Combines the carried values of several reductions.

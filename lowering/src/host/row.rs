@@ -180,7 +180,8 @@ impl<'a> Rows<'a> {
         let width = self.width(0);
         let known = self.lanes.environment();
         self.chunks(width, range, vec![], &mut |rows, width, _| {
-            rows.lanes.kept_from = Some(rows.lanes.coordinates[rows.lanes.lane].clone());
+            let lane = rows.lanes.lane;
+            rows.lanes.kept_from = vec![(lane, rows.lanes.coordinates[lane].clone())];
             rows.computed(width, &known)?;
             Ok(vec![])
         })?;
