@@ -1,0 +1,130 @@
+//! Elementwise operations.
+
+use crate::agreement::{F32, I32, agree, bools, float, float_in, floats, int_in, ints};
+use burn_backend::BoolDType;
+
+agree! {
+    fn functions<B>(results) within 2e-6 {
+        let x = float::<B, 2>([7, 33], 1);
+        let positive = float_in::<B, 1>([50], 2, 0.01, 90.0);
+        let unit = float_in::<B, 1>([50], 3, -0.99, 0.99);
+        let above_one = float_in::<B, 1>([50], 4, 1.0, 9.0);
+        results.float::<B>("neg", B::float_neg(x.clone()));
+        results.float::<B>("abs", B::float_abs(x.clone()));
+        results.float::<B>("sign", B::float_sign(x.clone()));
+        results.float::<B>("recip", B::float_recip(positive.clone()));
+        results.float::<B>("exp", B::float_exp(x.clone()));
+        results.float::<B>("log", B::float_log(positive.clone()));
+        results.float::<B>("log1p", B::float_log1p(positive.clone()));
+        results.float::<B>("sqrt", B::float_sqrt(positive));
+        results.float::<B>("erf", B::float_erf(x.clone()));
+        results.float::<B>("sin", B::float_sin(x.clone()));
+        results.float::<B>("cos", B::float_cos(x.clone()));
+        results.float::<B>("sinh", B::float_sinh(x.clone()));
+        results.float::<B>("cosh", B::float_cosh(x.clone()));
+        results.float::<B>("tanh", B::float_tanh(x.clone()));
+        results.float::<B>("asin", B::float_asin(unit.clone()));
+        results.float::<B>("acos", B::float_acos(unit.clone()));
+        results.float::<B>("atan", B::float_atan(x.clone()));
+        results.float::<B>("asinh", B::float_asinh(x.clone()));
+        results.float::<B>("acosh", B::float_acosh(above_one));
+        results.float::<B>("atanh", B::float_atanh(unit));
+        results.float::<B>("floor", B::float_floor(x.clone()));
+        results.float::<B>("ceil", B::float_ceil(x.clone()));
+        results.float::<B>("trunc", B::float_trunc(x.clone()));
+        results.float::<B>("round", B::float_round(floats::<B>(&[0.5, 1.5, 2.5, -0.5, -1.5, 2.4])));
+    }
+
+    fn broadcasting<B>(results) within 1e-6 {
+        let (a, b) = (float::<B, 3>([4, 1, 5], 1), float_in::<B, 3>([1, 3, 5], 2, 0.5, 2.0));
+        results.float::<B>("add", B::float_add(a.clone(), b.clone()));
+        results.float::<B>("sub", B::float_sub(a.clone(), b.clone()));
+        results.float::<B>("mul", B::float_mul(a.clone(), b.clone()));
+        results.float::<B>("div", B::float_div(a.clone(), b.clone()));
+        results.float::<B>("remainder", B::float_remainder(a.clone(), b.clone()));
+        results.float::<B>("atan2", B::float_atan2(a.clone(), b.clone()));
+        results.float::<B>("powf", B::float_powf(b.clone(), a.clone()));
+        results.float::<B>("hypot", B::float_hypot(a, b));
+    }
+
+    fn scalars<B>(results) within 2e-6 {
+        let x = float_in::<B, 1>([40], 5, 0.1, 3.0);
+        results.float::<B>("add", B::float_add_scalar(x.clone(), 1.5.into()));
+        results.float::<B>("sub", B::float_sub_scalar(x.clone(), 1.5.into()));
+        results.float::<B>("mul", B::float_mul_scalar(x.clone(), 1.5.into()));
+        results.float::<B>("div", B::float_div_scalar(x.clone(), 1.5.into()));
+        results.float::<B>("remainder", B::float_remainder_scalar(x.clone(), 0.7.into()));
+        results.float::<B>("clamp", B::float_clamp(x.clone(), 0.5.into(), 2.0.into()));
+        for exponent in [-2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 2.5, 7.0] {
+            let power = B::float_powf_scalar(x.clone(), exponent.into());
+            results.float::<B>(format!("power {exponent}"), power);
+        }
+    }
+
+    fn comparisons<B>(results) within 0.0 {
+        let native = BoolDType::Native;
+        let nan = f32::NAN;
+        let a = floats::<B>(&[1.0, 2.0, nan, f32::INFINITY, 0.0, -1.0]);
+        let b = floats::<B>(&[1.0, 3.0, 1.0, f32::INFINITY, nan, -2.0]);
+        results.bool::<B>("equal", B::float_equal(a.clone(), b.clone(), native));
+        results.bool::<B>("not equal", B::float_not_equal(a.clone(), b.clone(), native));
+        results.bool::<B>("greater", B::float_greater(a.clone(), b.clone(), native));
+        results.bool::<B>("greater equal", B::float_greater_equal(a.clone(), b.clone(), native));
+        results.bool::<B>("lower", B::float_lower(a.clone(), b.clone(), native));
+        results.bool::<B>("lower equal", B::float_lower_equal(a.clone(), b.clone(), native));
+        results.bool::<B>("nan", B::float_is_nan(a.clone(), native));
+        results.bool::<B>("inf", B::float_is_inf(b, native));
+        results.bool::<B>("elem", B::float_greater_elem(a.clone(), 0.5.into(), native));
+        let mask = B::float_lower_elem(a.clone(), 1.5.into(), native);
+        results.float::<B>("fill", B::float_mask_fill(a.clone(), mask.clone(), 9.0.into()));
+        results.float::<B>("where", B::float_mask_where(a, mask, floats::<B>(&[7.0; 6])));
+    }
+
+    fn integers<B>(results) within 0.0 {
+        let a = ints::<B, 1>([8], &[7, -7, 7, -7, i32::MIN, i32::MAX, 0, 5]);
+        let b = ints::<B, 1>([8], &[2, 2, -2, -2, 3, 2, 4, 1]);
+        results.int::<B>("add", B::int_add(a.clone(), b.clone()));
+        results.int::<B>("sub", B::int_sub(a.clone(), b.clone()));
+        results.int::<B>("mul", B::int_mul(a.clone(), b.clone()));
+        results.int::<B>("div", B::int_div(a.clone(), b.clone()));
+        results.int::<B>("remainder", B::int_remainder(a.clone(), b.clone()));
+        results.int::<B>("and", B::bitwise_and(a.clone(), b.clone()));
+        results.int::<B>("or", B::bitwise_or(a.clone(), b.clone()));
+        results.int::<B>("xor", B::bitwise_xor(a.clone(), b.clone()));
+        results.int::<B>("not", B::bitwise_not(a.clone()));
+        results.int::<B>("shl", B::bitwise_left_shift_scalar(a.clone(), 3.into()));
+        results.int::<B>("shr", B::bitwise_right_shift_scalar(a.clone(), 3.into()));
+        results.int::<B>("clamp", B::int_clamp(a.clone(), (-5).into(), 5.into()));
+        results.int::<B>("sign", B::int_sign(a.clone()));
+        let small = int_in::<B, 1>([20], 3, -4, 5);
+        results.int::<B>("abs", B::int_abs(small.clone()));
+        for exponent in [0, 1, 2, 3, 5, 9] {
+            let power = B::int_powi_scalar(small.clone(), exponent.into());
+            results.int::<B>(format!("power {exponent}"), power);
+        }
+        results.int::<B>("powers", B::int_powi(small.clone(), B::int_abs(small)));
+    }
+
+    fn casts<B>(results) within 0.0 {
+        let x = floats::<B>(&[1.9, -1.9, 0.0, 300.5, -0.4]);
+        results.int::<B>("float to int", B::float_into_int(x, I32));
+        let i = ints::<B, 1>([4], &[3, -1, 0, 1 << 20]);
+        results.float::<B>("int to float", B::int_into_float(i, F32));
+        let b = bools::<B, 1>([3], &[true, false, true]);
+        results.int::<B>("bool to int", B::bool_into_int(b.clone(), I32));
+        results.float::<B>("bool to float", B::bool_into_float(b, F32));
+    }
+
+    fn truth_values<B>(results) within 0.0 {
+        let a = bools::<B, 1>([4], &[true, true, false, false]);
+        let b = bools::<B, 1>([4], &[true, false, true, false]);
+        results.bool::<B>("and", B::bool_and(a.clone(), b.clone()));
+        results.bool::<B>("or", B::bool_or(a.clone(), b.clone()));
+        results.bool::<B>("xor", B::bool_xor(a.clone(), b.clone()));
+        results.bool::<B>("not", B::bool_not(a.clone()));
+        results.bool::<B>("equal", B::bool_equal(a.clone(), b.clone()));
+        results.bool::<B>("equal elem", B::bool_equal_elem(a.clone(), true.into()));
+        results.bool::<B>("any", B::bool_any(a.clone()));
+        results.bool::<B>("all", B::bool_all(a));
+    }
+}
