@@ -5,16 +5,15 @@
 //! alignment allows, computed by a `linalg.generic` on tensors of the chunk's width that the schedule
 //! turns back into vectors.
 
-use super::ACCESS_BYTES;
 use super::writer::{GLOBAL, KernelWriter};
 use crate::body::{self, Surroundings};
 use crate::emit::{Emitter, Value};
 use crate::error::LoweringError;
 use crate::host::lanes::{Form, tensor_type, vector_type, zero_of};
-use crate::host::tiles::{index, index_op, scaled};
+use crate::host::tiles::{index, index_op};
 use crate::scalar;
-use crate::types::{storage_type, value_type};
-use burn_mlir_ir::{Access, Block, DTypeKind, Gather, Instr, Operand, ParamId, Store};
+use crate::types::storage_type;
+use burn_mlir_ir::{Block, Instr, Operand};
 
 /// Where a chunk is.
 #[derive(Clone, Debug)]
@@ -147,59 +146,6 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Lanes one access can cover: as many as its alignment allows.
-    fn piece(&self, param: ParamId, access: &Access, width: usize) -> usize {
-        let param = &self.block.params[param.0 as usize];
-        let size = param.dtype.size();
-        if access.strides[self.lane] != 1 {
-            return 1;
-        }
-        let others = access.strides.iter().enumerate().filter(|(dim, _)| *dim != self.lane);
-        let alignment = others.fold(param.alignment.min(ACCESS_BYTES), |alignment, (_, &stride)| {
-            let step = stride.unsigned_abs() as usize * size;
-            if step == 0 { alignment } else { alignment.min(1 << step.trailing_zeros()) }
-        });
-        (alignment / size).clamp(1, width)
-    }
-
-    /// A vector read from memory.
-    fn read(&mut self, at: &Value, element: &str, stride: i64, piece: usize, width: usize) -> Value {
-        let bytes = piece * bytes_of(element);
-        let part = if piece == 1 { element.to_string() } else { vector_type(piece, element) };
-        let mut parts = Vec::new();
-        for lane in (0..width as i64).step_by(piece) {
-            let offset = lane * stride;
-            let e = self.e();
-            let at =
-                e.op(format_args!("llvm.getelementptr {at}[{offset}] : ({GLOBAL}) -> {GLOBAL}, {element}"));
-            parts.push(
-                e.op(format_args!("llvm.load {at} {{alignment = {bytes} : i64}} : {GLOBAL} -> {part}")),
-            );
-        }
-        self.join(&parts, element, piece, width)
-    }
-
-    /// A vector from its pieces.
-    fn join(&mut self, parts: &[Value], element: &str, piece: usize, width: usize) -> Value {
-        let vector = vector_type(width, element);
-        let e = self.e();
-        if piece == width && width > 1 {
-            return parts[0].clone();
-        }
-        if piece == 1 {
-            return e.op(format_args!("vector.from_elements {} : {vector}", parts.join(", ")));
-        }
-        let mut whole = e.op(format_args!("arith.constant dense<{}> : {vector}", zero_of(element)));
-        for (position, part) in parts.iter().enumerate() {
-            whole = e.op(format_args!(
-                "vector.insert_strided_slice {part}, {whole} {{offsets = [{}], strides = [1]}} : {} into {vector}",
-                position * piece,
-                vector_type(piece, element)
-            ));
-        }
-        whole
-    }
-
     /// Evaluates what `wanted` need, so far as it is not a part of one linalg operation: loads,
     /// gathers, and what is the same for all lanes.
     fn prepare(
@@ -239,73 +185,6 @@ impl<'a> Evaluator<'a> {
         body::statements(e, self.block, statement..statement + 1, &mut values, &mut around)?;
         known[statement] = values[statement].take().map(Known::Scalar);
         Ok(())
-    }
-
-    fn gather(
-        &mut self,
-        known: &mut Environment,
-        chunk: &Chunk,
-        statement: usize,
-        gather: &Gather,
-    ) -> Result<(), LoweringError> {
-        let dtype = self.block.body[statement].dtype;
-        let element = storage_type(dtype);
-        let stride = gather.access.strides[self.lane];
-        let index_dtype = self.block.body[gather.index.0 as usize].dtype;
-        let cast =
-            if index_dtype.kind() == DTypeKind::Unsigned { "arith.index_castui" } else { "arith.index_cast" };
-        let origin =
-            self.kernel.address(gather.param.0 as usize, element, &gather.access, &chunk.coordinates);
-        let ty = value_type(index_dtype);
-        if !self.varies(gather.index.0 as usize) {
-            let Some(Known::Scalar(position)) = known[gather.index.0 as usize].clone() else {
-                return Err(LoweringError::Unsupported("a gather before its index".into()));
-            };
-            let position = self.e().op(format_args!("{cast} {position} : {ty} to index"));
-            let step = self.clamped(&position, gather, chunk);
-            let at = self.kernel.element(&origin, GLOBAL, &step, element);
-            known[statement] = Some(if self.varies(statement) {
-                // Aligned if the steps along the gathered axis are.
-                let mut access = gather.access.clone();
-                access.strides.push(gather.stride);
-                let piece = self.piece(gather.param, &access, chunk.width);
-                Known::Lanes(self.read(&at, element, stride, piece, chunk.width), Form::Storage)
-            } else {
-                let value = self.e().op(format_args!("llvm.load {at} : {GLOBAL} -> {element}"));
-                Known::Scalar(scalar::from_storage(self.e(), dtype, &value))
-            });
-            return Ok(());
-        }
-        let positions = self.evaluate(known, chunk, &[(gather.index, Form::Value)])?.remove(0);
-        let mut parts = Vec::new();
-        for lane in 0..chunk.width {
-            let vector = vector_type(chunk.width, ty);
-            let position =
-                self.e().op(format_args!("vector.extract {positions}[{lane}] : {ty} from {vector}"));
-            let position = self.e().op(format_args!("{cast} {position} : {ty} to index"));
-            let step = self.clamped(&position, gather, chunk);
-            let shift = index(self.e(), lane as i64 * stride);
-            let step = index_op(self.e(), "arith.addi", &step, &shift);
-            let at = self.kernel.element(&origin, GLOBAL, &step, element);
-            parts.push(self.e().op(format_args!("llvm.load {at} : {GLOBAL} -> {element}")));
-        }
-        let vector = self.join(&parts, element, 1, chunk.width);
-        known[statement] = Some(Known::Lanes(vector, Form::Storage));
-        Ok(())
-    }
-
-    /// The elements to step for an index that is data, brought into range and reported if it was not.
-    fn clamped(&mut self, position: &Value, gather: &Gather, chunk: &Chunk) -> Value {
-        let e = &mut self.kernel.emitter;
-        let (low, high) = (index(e, 0), index(e, gather.extent.max(1) - 1));
-        let clamped = index_op(e, "arith.maxsi", position, &low);
-        let clamped = index_op(e, "arith.minsi", &clamped, &high);
-        let mut outside = e.op(format_args!("arith.cmpi ne, {clamped}, {position} : index"));
-        if let Some(valid) = &chunk.valid {
-            outside = e.op(format_args!("arith.andi {outside}, {valid} : i1"));
-        }
-        self.kernel.report(&outside);
-        scaled(self.e(), &clamped, gather.stride)
     }
 
     /// Evaluates `wanted` for a chunk, each in the form asked for: vectors, or scalars of what is the
@@ -443,9 +322,10 @@ impl<'a> Evaluator<'a> {
             .iter()
             .enumerate()
             .map(|(position, t)| {
-                // The type of a truth value is understood.
-                let ty = if *t == "i1" { String::new() } else { format!(" : {t}") };
-                let padding = e.op(format_args!("arith.constant {}{ty}", zero_of(t)));
+                let padding = match *t {
+                    "i1" => e.op("arith.constant false"),
+                    t => e.op(format_args!("arith.constant {} : {t}", zero_of(t))),
+                };
                 e.op(format_args!(
                     "vector.transfer_read {result}#{position}[{zero}], {padding} {{in_bounds = [true]}} : {}, {}",
                     tensor_type(width, t),
@@ -453,46 +333,6 @@ impl<'a> Evaluator<'a> {
                 ))
             })
             .collect())
-    }
-
-    /// Writes values of a chunk, evaluated in storage form.
-    pub fn store(&mut self, chunk: &Chunk, store: &Store, value: &Value) {
-        let element = storage_type(self.block.params[store.param.0 as usize].dtype);
-        let at = self.kernel.address(store.param.0 as usize, element, &store.access, &chunk.coordinates);
-        if !self.varies(store.value.0 as usize) && !store.access.uses(self.lane) {
-            self.e().line(format_args!("llvm.store {value}, {at} : {element}, {GLOBAL}"));
-            return;
-        }
-        let (width, stride) = (chunk.width, store.access.strides[self.lane]);
-        let vector = vector_type(width, element);
-        let piece = self.piece(store.param, &store.access, width);
-        let bytes = piece * bytes_of(element);
-        let varies = self.varies(store.value.0 as usize);
-        let e = &mut self.kernel.emitter;
-        let value = if varies {
-            value.clone()
-        } else {
-            e.op(format_args!("vector.broadcast {value} : {element} to {vector}"))
-        };
-        for lane in (0..width).step_by(piece) {
-            let (part, ty) = if piece == 1 {
-                let part = e.op(format_args!("vector.extract {value}[{lane}] : {element} from {vector}"));
-                (part, element.to_string())
-            } else if piece == width {
-                (value.clone(), vector.clone())
-            } else {
-                let ty = vector_type(piece, element);
-                let part = e.op(format_args!(
-                    "vector.extract_strided_slice {value} {{offsets = [{lane}], sizes = [{piece}], \
-                     strides = [1]}} : {vector} to {ty}"
-                ));
-                (part, ty)
-            };
-            let offset = lane as i64 * stride;
-            let at =
-                e.op(format_args!("llvm.getelementptr {at}[{offset}] : ({GLOBAL}) -> {GLOBAL}, {element}"));
-            e.line(format_args!("llvm.store {part}, {at} {{alignment = {bytes} : i64}} : {ty}, {GLOBAL}"));
-        }
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
     let per_block_value = index(e, per_block);
     let first = index_op(e, "arith.muli", &at, &per_block_value);
     let first = index_op(e, "arith.addi", &first, &thread);
-    let exact = chunks % per_block == 0;
+    let exact = chunks.is_multiple_of(per_block);
     let parts: Vec<Chunk> = (0..unroll)
         .map(|part| {
             let e = map.evaluator.e();
@@ -192,7 +192,7 @@ pub(super) fn chunk_width(block: &Block, lane: usize, ragged: bool) -> usize {
     let contiguous = accesses(block).into_iter().filter(|(access, _)| access.strides[lane] == 1);
     let mut width = contiguous.map(|(_, bytes)| ACCESS_BYTES / bytes).min().unwrap_or(1);
     let size = block.domain[lane].size;
-    while width > 1 && (size < width || (!ragged && size % width != 0)) {
+    while width > 1 && (size < width || (!ragged && !size.is_multiple_of(width))) {
         width /= 2;
     }
     width

@@ -7,9 +7,8 @@
 //! with other threads are explicit operations of the llvm and nvvm dialects; its arithmetic is linalg on
 //! the tensors of a [`chunk`] of elements.
 
-mod accumulator;
+mod access;
 mod chunk;
-mod geometry;
 mod map;
 mod row;
 mod writer;

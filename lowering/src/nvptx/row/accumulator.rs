@@ -3,12 +3,12 @@
 //! Every combination is a tree fixed by the shape of the kernel: lanes of a thread, threads of a warp
 //! (a butterfly of shuffles), warps (through workgroup memory, then a butterfly again).
 
-use super::chunk::{Chunk, Evaluator, bytes_of};
-use super::writer::WORKGROUP;
 use crate::emit::{Emitter, Value};
 use crate::error::LoweringError;
 use crate::host::lanes::vector_type;
 use crate::host::tiles::{index, index_op};
+use crate::nvptx::chunk::{Chunk, Evaluator, bytes_of};
+use crate::nvptx::writer::WORKGROUP;
 use crate::scalar;
 use crate::types::value_type;
 use burn_mlir_ir::{ArgReduceOp, Block, CompareOp, DType, Instr, Literal, Operand, ReduceOp};

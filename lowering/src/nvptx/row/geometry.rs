@@ -1,7 +1,7 @@
 //! How the rows of a block that reduces are spread over blocks of threads.
 
 use super::accumulator::WARP;
-use super::map::{chunk_width, lane_dimension};
+use crate::nvptx::map::{chunk_width, lane_dimension};
 use burn_mlir_ir::{Block, DimKind};
 
 /// Blocks that fill a large GPU.

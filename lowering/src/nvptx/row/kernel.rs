@@ -1,0 +1,199 @@
+//! One kernel over rows: where its threads are, and the steps they take.
+
+use super::geometry::Geometry;
+use super::partial::Scratch;
+use crate::emit::Value;
+use crate::host::tiles::{Carried, CarryingFor, index, index_op, open_carrying_for};
+use crate::nvptx::chunk::{Chunk, Environment, Evaluator};
+use crate::nvptx::map::coordinates;
+use burn_mlir_ir::{Block, DimKind};
+
+/// One kernel being written.
+pub(super) struct Kernel<'a> {
+    pub symbol: String,
+    pub geometry: &'a Geometry,
+    pub scratch: &'a Scratch,
+    pub evaluator: Evaluator<'a>,
+    /// Position in the block of threads.
+    pub thread: Value,
+    /// Which of the threads that share a row this is.
+    pub share: Value,
+    /// The row, one of the domain in any case.
+    pub row: Value,
+    /// Whether the row is this thread's, where that is not certain.
+    pub row_valid: Option<Value>,
+    /// Coordinates of the row; of the reduction dimensions 0.
+    pub origin: Vec<Value>,
+    /// Row values.
+    pub known: Environment,
+    /// The steps that stay in registers, with what is known of them.
+    pub steps: Vec<(Chunk, Environment)>,
+    /// Strides of positions within the reduction dimensions.
+    pub positions: Vec<i64>,
+}
+
+impl<'a> Kernel<'a> {
+    pub fn new(block: &'a Block, geometry: &'a Geometry, scratch: &'a Scratch, symbol: String) -> Self {
+        let mut evaluator = Evaluator::new(block, geometry.lane, &symbol);
+        let thread = evaluator.kernel.thread();
+        let at = evaluator.kernel.block('x');
+        let zero = evaluator.zero();
+        let e = evaluator.e();
+        let inner = index(e, if geometry.along { geometry.threads } else { geometry.block_rows });
+        let low = index_op(e, "arith.remui", &thread, &inner);
+        let high = index_op(e, "arith.divui", &thread, &inner);
+        let (share, in_block) = if geometry.along { (low, high) } else { (high, low) };
+        let block_rows = index(e, geometry.block_rows);
+        let first = index_op(e, "arith.muli", &at, &block_rows);
+        let mut row = index_op(e, "arith.addi", &first, &in_block);
+        let mut row_valid = None;
+        if !geometry.rows.is_multiple_of(geometry.block_rows) {
+            let last = index(e, geometry.rows - 1);
+            row_valid = Some(e.op(format_args!("arith.cmpi ule, {row}, {last} : index")));
+            row = index_op(e, "arith.minui", &row, &last);
+        }
+        let size = |dim: usize| block.domain[dim].size;
+        let mut sizes: Vec<usize> = geometry.parallel.iter().map(|&dim| size(dim)).collect();
+        if !geometry.along {
+            sizes.push(size(geometry.lane) / geometry.width);
+        }
+        let mut origin = vec![zero; block.domain.len()];
+        let mut at = if sizes.is_empty() { Vec::new() } else { coordinates(e, &row, &sizes) };
+        if !geometry.along
+            && let Some(chunk) = at.pop()
+        {
+            let width = index(e, geometry.width);
+            origin[geometry.lane] = index_op(e, "arith.muli", &chunk, &width);
+        }
+        for (&dim, coordinate) in geometry.parallel.iter().zip(at) {
+            origin[dim] = coordinate;
+        }
+        let mut positions = vec![0; block.domain.len()];
+        let mut step = 1;
+        for dim in (0..block.domain.len()).rev().filter(|&dim| block.domain[dim].kind == DimKind::Reduction) {
+            positions[dim] = step;
+            step *= size(dim) as i64;
+        }
+        let known = evaluator.environment();
+        Self {
+            symbol,
+            geometry,
+            scratch,
+            evaluator,
+            thread,
+            share,
+            row,
+            row_valid,
+            origin,
+            known,
+            steps: Vec::new(),
+            positions,
+        }
+    }
+
+    pub fn is_valid(&mut self, step_valid: Option<Value>) -> Option<Value> {
+        match (step_valid, self.row_valid.clone()) {
+            (Some(a), Some(b)) => Some(self.evaluator.e().op(format_args!("arith.andi {a}, {b} : i1"))),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Step `number` of the row; `limit` is the first step beyond, if the number may reach it.
+    pub fn step(&mut self, number: &Value, limit: Option<&Value>) -> Chunk {
+        let geometry = self.geometry;
+        let block = self.evaluator.block;
+        let (mut number, mut valid) = (number.clone(), None);
+        if let Some(limit) = limit {
+            let e = self.evaluator.e();
+            valid = Some(e.op(format_args!("arith.cmpi ult, {number}, {limit} : index")));
+            let one = index(e, 1);
+            let last = index_op(e, "arith.subi", limit, &one);
+            number = index_op(e, "arith.minui", &number, &last);
+        }
+        let valid = self.is_valid(valid);
+        let mut sizes: Vec<usize> = geometry.reduction.iter().map(|&dim| block.domain[dim].size).collect();
+        if geometry.along {
+            sizes.push(block.domain[geometry.lane].size / geometry.width);
+        }
+        let e = self.evaluator.e();
+        let mut at = if sizes.is_empty() { Vec::new() } else { coordinates(e, &number, &sizes) };
+        let mut place = self.origin.clone();
+        if geometry.along
+            && let Some(chunk) = at.pop()
+        {
+            let width = index(e, geometry.width);
+            place[geometry.lane] = index_op(e, "arith.muli", &chunk, &width);
+        }
+        for (&dim, coordinate) in geometry.reduction.iter().zip(at) {
+            place[dim] = coordinate;
+        }
+        Chunk { coordinates: place, width: geometry.width, valid }
+    }
+
+    /// The row as a chunk, for row values.
+    pub fn row_chunk(&self) -> Chunk {
+        let width = self.geometry.width;
+        Chunk { coordinates: self.origin.clone(), width, valid: self.row_valid.clone() }
+    }
+
+    /// Sets up the steps that stay in registers.
+    pub fn start_steps(&mut self) {
+        let geometry = self.geometry;
+        if !geometry.registers {
+            return;
+        }
+        for part in 0..geometry.steps.div_ceil(geometry.threads) {
+            let e = self.evaluator.e();
+            let shift = index(e, part * geometry.threads);
+            let number = index_op(e, "arith.addi", &self.share, &shift);
+            let certain = (part + 1) * geometry.threads <= geometry.steps;
+            let limit = if certain { None } else { Some(index(e, geometry.steps)) };
+            let chunk = self.step(&number, limit.as_ref());
+            self.steps.push((chunk, self.known.clone()));
+        }
+    }
+
+    /// The range of steps of this block: `(first, limit)`.
+    pub fn range(&mut self) -> (Value, Value) {
+        let geometry = self.geometry;
+        if geometry.splits == 1 {
+            return (self.evaluator.zero(), index(self.evaluator.e(), geometry.steps));
+        }
+        let split = self.evaluator.kernel.block('y');
+        let e = self.evaluator.e();
+        let length = index(e, geometry.split_steps);
+        let first = index_op(e, "arith.muli", &split, &length);
+        let limit = index_op(e, "arith.addi", &first, &length);
+        let steps = index(e, geometry.steps);
+        (first, index_op(e, "arith.minui", &limit, &steps))
+    }
+
+    /// Opens the loop over a thread's steps and gives those of one iteration.
+    pub fn open_steps(&mut self, carried: &[Carried]) -> (CarryingFor, Vec<Chunk>) {
+        let geometry = self.geometry;
+        let (first, limit) = self.range();
+        let together = geometry.threads * geometry.unroll;
+        let exact = geometry.steps.is_multiple_of(together);
+        let e = self.evaluator.e();
+        let from = index_op(e, "arith.addi", &first, &self.share);
+        let open = open_carrying_for(e, &from, &limit, together, carried);
+        let chunks = (0..geometry.unroll)
+            .map(|part| {
+                let e = self.evaluator.e();
+                let shift = index(e, part * geometry.threads);
+                let number = index_op(e, "arith.addi", &open.variable, &shift);
+                // The first one is below the limit: the loop says so.
+                let certain = exact || part == 0;
+                self.step(&number, if certain { None } else { Some(&limit) })
+            })
+            .collect();
+        (open, chunks)
+    }
+
+    /// Whether this thread is the first of those that share a row that is its own.
+    pub fn first_share(&mut self) -> Value {
+        let zero = self.evaluator.zero();
+        let first = self.evaluator.e().op(format_args!("arith.cmpi eq, {}, {zero} : index", self.share));
+        self.is_valid(Some(first.clone())).unwrap_or(first)
+    }
+}

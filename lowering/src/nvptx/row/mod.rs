@@ -1,0 +1,117 @@
+//! Blocks that reduce.
+//!
+//! Reductions have levels: those of one level depend on those before. For each level the threads that
+//! share a row walk over its steps once; where a row is short, its values stay in registers between
+//! the walks. Then results are stored. Few long rows are split over several blocks: a kernel for each
+//! level leaves partial results in scratch memory, which the kernels after it combine.
+
+mod accumulator;
+mod geometry;
+mod kernel;
+mod partial;
+mod walk;
+
+use super::payload;
+use crate::{LoweringError, Payload};
+use accumulator::Accumulator;
+use burn_mlir_ir::{Block, Phase, Program, Store};
+use geometry::Geometry;
+use kernel::Kernel;
+use partial::Scratch;
+
+/// Workgroup memory a block may have without asking the driver.
+const WORKGROUP_BYTES: usize = 48 << 10;
+
+/// Lowers a block that reduces.
+pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
+    let geometry = Geometry::of(block);
+    let levels = levels(block);
+    let grid = |splits: usize| -> Result<[u32; 3], LoweringError> {
+        let blocks = geometry.rows.div_ceil(geometry.block_rows);
+        let fits = blocks <= i32::MAX as usize && splits <= usize::from(u16::MAX);
+        let too_many = || LoweringError::Unsupported(format!("{blocks} x {splits} blocks"));
+        if fits { Ok([blocks as u32, splits as u32, 1]) } else { Err(too_many()) }
+    };
+    let (mut texts, mut phases) = (Vec::new(), Vec::new());
+    let mut add = |kernel: Kernel<'_>, splits: usize| -> Result<(), LoweringError> {
+        let symbol = kernel.symbol.clone();
+        let writer = kernel.evaluator.kernel;
+        if writer.workgroup_bytes() > WORKGROUP_BYTES {
+            return Err(LoweringError::Unsupported(
+                "reductions of one kernel beyond workgroup memory".into(),
+            ));
+        }
+        texts.push(writer.finish());
+        let block = [geometry.block_threads() as u32, 1, 1];
+        phases.push(Phase { symbol, tiles: 0, grid: grid(splits)?, block });
+        Ok(())
+    };
+    let scratch = Scratch::of(&geometry, &levels);
+    if geometry.splits > 1 {
+        for level in 0..levels.len() {
+            let mut kernel = Kernel::new(block, &geometry, &scratch, format!("partial{level}"));
+            kernel.combine_levels(&levels[..level])?;
+            for accumulator in &levels[level] {
+                let parts = kernel.walk_split(std::slice::from_ref(accumulator))?.remove(0);
+                let parts = kernel.across_threads(accumulator, parts)?;
+                kernel.leave(accumulator, &parts);
+            }
+            add(kernel, geometry.splits)?;
+        }
+    }
+    let (wide, narrow) = stores(block);
+    let mut kernel = Kernel::new(block, &geometry, &scratch, "row".into());
+    if geometry.splits == 1 {
+        kernel.start_steps();
+        for level in &levels {
+            kernel.reduce_level(level)?;
+        }
+        kernel.store_wide(&wide)?;
+        if !wide.is_empty() && !narrow.is_empty() {
+            // A row value's store may be in place of what others still read.
+            kernel.evaluator.kernel.barrier();
+        }
+        kernel.store_narrow(&narrow)?;
+        add(kernel, 1)?;
+    } else if !wide.is_empty() {
+        kernel.combine_levels(&levels)?;
+        kernel.store_wide(&wide)?;
+        add(kernel, geometry.splits)?;
+    }
+    if geometry.splits > 1 && !narrow.is_empty() {
+        let mut kernel = Kernel::new(block, &geometry, &scratch, "results".into());
+        kernel.combine_levels(&levels)?;
+        kernel.store_narrow(&narrow)?;
+        add(kernel, 1)?;
+    }
+    let program = Program { phases, shared_bytes: scratch.bytes as u64, worker_bytes: 0 };
+    Ok(payload(&texts, program))
+}
+
+/// The reductions of a block, those of one level depending only on those of the levels before.
+fn levels(block: &Block) -> Vec<Vec<Accumulator>> {
+    let mut depth = vec![0usize; block.body.len()];
+    let mut levels: Vec<Vec<Accumulator>> = Vec::new();
+    for statement in 0..block.body.len() {
+        let operands = block.body[statement].instr.operands();
+        depth[statement] = operands.iter().map(|o| depth[o.0 as usize]).max().unwrap_or(0);
+        if let Some(accumulator) = Accumulator::of(block, statement) {
+            let level = depth[statement];
+            if levels.len() <= level {
+                levels.resize(level + 1, Vec::new());
+            }
+            levels[level].push(accumulator);
+            depth[statement] = level + 1;
+        }
+    }
+    levels
+}
+
+/// The stores of values at every point of the reduction dimensions, and those of row values.
+fn stores(block: &Block) -> (Vec<&Store>, Vec<&Store>) {
+    let (sets, reduction) = (block.dependences(), block.reduction_dims());
+    block.stores.iter().partition(|store| {
+        let walks = (0..block.domain.len()).any(|dim| reduction & (1 << dim) != 0 && store.access.uses(dim));
+        walks || sets[store.value.0 as usize] & reduction != 0
+    })
+}

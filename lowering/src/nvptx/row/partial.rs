@@ -1,0 +1,121 @@
+//! Partial results of rows that are split over blocks of threads.
+
+use super::accumulator::{Accumulator, Parts, memory_type, read_from, to_memory};
+use super::geometry::Geometry;
+use super::kernel::Kernel;
+use crate::LoweringError;
+use crate::emit::Value;
+use crate::host::lanes::vector_type;
+use crate::host::tiles::{Carried, index, index_op, open_carrying_for};
+use crate::nvptx::chunk::bytes_of;
+use crate::nvptx::writer::GLOBAL;
+
+/// Alignment of a partial result's memory.
+const SCRATCH_ALIGNMENT: usize = 256;
+
+/// Where partial results are: for each reduction the offsets of its components, each an array
+/// `[split][row][lane]`.
+pub(super) struct Scratch {
+    offsets: Vec<(usize, Vec<usize>)>,
+    /// Bytes in all.
+    pub bytes: usize,
+}
+
+impl Scratch {
+    /// For all reductions of a block; nothing if rows are not split.
+    pub fn of(geometry: &Geometry, levels: &[Vec<Accumulator>]) -> Self {
+        let mut scratch = Self { offsets: Vec::new(), bytes: 0 };
+        if geometry.splits == 1 {
+            return scratch;
+        }
+        let elements = geometry.splits * geometry.rows * geometry.result_width();
+        for accumulator in levels.iter().flatten() {
+            let mut offsets = Vec::new();
+            for ty in accumulator.types() {
+                offsets.push(scratch.bytes);
+                scratch.bytes += (elements * bytes_of(memory_type(ty))).next_multiple_of(SCRATCH_ALIGNMENT);
+            }
+            scratch.offsets.push((accumulator.statement, offsets));
+        }
+        scratch
+    }
+
+    fn offsets(&self, accumulator: &Accumulator) -> &[usize] {
+        let found = self.offsets.iter().find(|row| row.0 == accumulator.statement);
+        found.map_or(&[], |row| &row.1)
+    }
+}
+
+impl Kernel<'_> {
+    /// Address of a component of partial results: of `split`, for this row.
+    fn partial(&mut self, offset: usize, split: &Value, ty: &'static str) -> Value {
+        let geometry = self.geometry;
+        let base = self.evaluator.kernel.scratch(offset);
+        let e = self.evaluator.e();
+        let rows = index(e, geometry.rows);
+        let at = index_op(e, "arith.muli", split, &rows);
+        let at = index_op(e, "arith.addi", &at, &self.row);
+        let width = index(e, geometry.result_width());
+        let at = index_op(e, "arith.muli", &at, &width);
+        self.evaluator.kernel.element(&base, GLOBAL, &at, memory_type(ty))
+    }
+
+    /// Leaves this block's partial result.
+    pub fn leave(&mut self, accumulator: &Accumulator, parts: &[Value]) {
+        let width = if self.geometry.along { 0 } else { self.geometry.width };
+        let split = self.evaluator.kernel.block('y');
+        let first = self.first_share();
+        self.evaluator.e().open(format_args!("scf.if {first} {{"));
+        for ((part, ty), offset) in
+            parts.iter().zip(accumulator.types()).zip(self.scratch.offsets(accumulator))
+        {
+            let at = self.partial(*offset, &split, ty);
+            let (part, ty) = to_memory(self.evaluator.e(), part, ty, width);
+            self.evaluator.e().line(format_args!("llvm.store {part}, {at} : {ty}, {GLOBAL}"));
+        }
+        self.evaluator.e().close("}");
+    }
+
+    /// Combines the partial results of levels.
+    pub fn combine_levels(&mut self, levels: &[Vec<Accumulator>]) -> Result<(), LoweringError> {
+        let geometry = self.geometry;
+        let width = geometry.result_width();
+        for accumulator in levels.iter().flatten() {
+            let types = accumulator.types();
+            let start = accumulator.start(self.evaluator.e(), width);
+            let carried: Vec<_> = start
+                .into_iter()
+                .zip(&types)
+                .map(|(value, ty)| Carried { value, ty: vector_type(width, ty) })
+                .collect();
+            let splits = index(self.evaluator.e(), geometry.splits);
+            let open =
+                open_carrying_for(self.evaluator.e(), &self.share, &splits, geometry.threads, &carried);
+            let mut partial = Vec::new();
+            for (ty, offset) in types.iter().zip(self.scratch.offsets(accumulator)) {
+                let at = self.partial(*offset, &open.variable, ty);
+                partial.push(read_from(self.evaluator.e(), &at, GLOBAL, ty, width));
+            }
+            let parts: Parts = open.carried.iter().map(|c| c.value.clone()).collect();
+            let next = accumulator.take_partial(&mut self.evaluator, width, &parts, &partial)?;
+            let next: Vec<_> = next
+                .into_iter()
+                .zip(&carried)
+                .map(|(value, c)| Carried { value, ty: c.ty.clone() })
+                .collect();
+            let mut parts: Parts =
+                open.close(self.evaluator.e(), &next).into_iter().map(|c| c.value).collect();
+            let evaluator = &mut self.evaluator;
+            parts = if geometry.along {
+                let parts = accumulator.across_lanes(evaluator.e(), width, &parts)?;
+                let block = geometry.block_threads();
+                accumulator.across_neighbours(evaluator, parts, geometry.threads, &self.thread, block)?
+            } else {
+                let (threads, rows) = (geometry.threads, geometry.block_rows);
+                accumulator.across_strangers(evaluator, parts, width, threads, rows, &self.thread)?
+            };
+            self.learn(accumulator, &parts)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Walks over the steps of a row: reducing, and storing.
+
+use super::accumulator::{Accumulator, Parts};
+use super::kernel::Kernel;
+use crate::LoweringError;
+use crate::emit::Value;
+use crate::host::lanes::{Form, vector_type};
+use crate::host::tiles::Carried;
+use crate::nvptx::chunk::{Chunk, Environment, Evaluator, Known};
+use crate::scalar;
+use burn_mlir_ir::{DType, Operand, Store};
+
+impl Kernel<'_> {
+    /// Reduces a level whose rows are not split.
+    pub fn reduce_level(&mut self, level: &[Accumulator]) -> Result<(), LoweringError> {
+        let walked =
+            if self.geometry.registers { self.walk_registers(level)? } else { self.walk_split(level)? };
+        for (accumulator, parts) in level.iter().zip(walked) {
+            let parts = self.across_threads(accumulator, parts)?;
+            self.learn(accumulator, &parts)?;
+        }
+        Ok(())
+    }
+
+    fn walk_registers(&mut self, level: &[Accumulator]) -> Result<Vec<Parts>, LoweringError> {
+        let evaluator = &mut self.evaluator;
+        let wanted: Vec<Operand> = level.iter().map(|accumulator| accumulator.operand).collect();
+        for (chunk, known) in &mut self.steps {
+            evaluator.load(known, chunk, &wanted);
+        }
+        let mut all: Vec<Parts> = level.iter().map(|a| a.start(evaluator.e(), self.geometry.width)).collect();
+        for (chunk, known) in &mut self.steps {
+            take(evaluator, chunk, known, level, &mut all, &self.positions)?;
+        }
+        Ok(all)
+    }
+
+    /// Walks over the steps of this block's part of the row.
+    pub fn walk_split(&mut self, level: &[Accumulator]) -> Result<Vec<Parts>, LoweringError> {
+        let width = self.geometry.width;
+        let mut carried = Vec::new();
+        for accumulator in level {
+            let parts = accumulator.start(self.evaluator.e(), width);
+            carried.extend(
+                parts
+                    .into_iter()
+                    .zip(accumulator.types())
+                    .map(|(value, ty)| Carried { value, ty: vector_type(width, ty) }),
+            );
+        }
+        let (open, chunks) = self.open_steps(&carried);
+        let mut values = open.carried.iter().map(|c| c.value.clone());
+        let mut all: Vec<Parts> =
+            level.iter().map(|a| values.by_ref().take(a.types().len()).collect()).collect();
+        let evaluator = &mut self.evaluator;
+        let wanted: Vec<Operand> = level.iter().map(|accumulator| accumulator.operand).collect();
+        let mut environments: Vec<_> = chunks.iter().map(|_| self.known.clone()).collect();
+        for (chunk, known) in chunks.iter().zip(&mut environments) {
+            evaluator.load(known, chunk, &wanted);
+        }
+        for (chunk, known) in chunks.iter().zip(&mut environments) {
+            take(evaluator, chunk, known, level, &mut all, &self.positions)?;
+        }
+        let next: Vec<_> = all
+            .into_iter()
+            .flatten()
+            .zip(&carried)
+            .map(|(value, carried)| Carried { value, ty: carried.ty.clone() })
+            .collect();
+        let mut results = open.close(evaluator.e(), &next).into_iter().map(|carried| carried.value);
+        Ok(level.iter().map(|a| results.by_ref().take(a.types().len()).collect()).collect())
+    }
+
+    /// Combines what the threads that share a row have: scalars if lanes run along the row.
+    pub fn across_threads(
+        &mut self,
+        accumulator: &Accumulator,
+        parts: Parts,
+    ) -> Result<Parts, LoweringError> {
+        let geometry = self.geometry;
+        let evaluator = &mut self.evaluator;
+        if geometry.along {
+            let parts = accumulator.across_lanes(evaluator.e(), geometry.width, &parts)?;
+            let block = geometry.block_threads();
+            accumulator.across_neighbours(evaluator, parts, geometry.threads, &self.thread, block)
+        } else {
+            let (width, threads, rows) = (geometry.width, geometry.threads, geometry.block_rows);
+            accumulator.across_strangers(evaluator, parts, width, threads, rows, &self.thread)
+        }
+    }
+
+    /// Makes a reduction's result known as the value of its statement.
+    pub fn learn(&mut self, accumulator: &Accumulator, parts: &[Value]) -> Result<(), LoweringError> {
+        let statement = accumulator.statement;
+        let evaluator = &mut self.evaluator;
+        let dtype = evaluator.block.body[statement].dtype;
+        let types = accumulator.types();
+        let width = self.geometry.width;
+        let mut value = parts[parts.len() - 1].clone();
+        let ty = types[types.len() - 1];
+        let varies = evaluator.varies(statement);
+        if !self.geometry.along && !varies {
+            value = evaluator
+                .e()
+                .op(format_args!("vector.extract {value}[0] : {ty} from {}", vector_type(width, ty)));
+        }
+        let known = if !varies {
+            Known::Scalar(if accumulator.is_position() {
+                scalar::cast(evaluator.e(), DType::I64, dtype, &value)
+            } else {
+                Form::Accumulator.to_value(evaluator.e(), dtype, &value)
+            })
+        } else if accumulator.is_position() {
+            let result = Form::Value.element(dtype);
+            let cast = evaluator.lanewise(width, &[(value, "i64")], &[result], |e, position| {
+                Ok(vec![scalar::cast(e, DType::I64, dtype, &position[0])])
+            })?;
+            Known::Lanes(cast[0].clone(), Form::Value)
+        } else {
+            Known::Lanes(value, Form::Accumulator)
+        };
+        for (_, environment) in &mut self.steps {
+            environment[statement] = Some(known.clone());
+        }
+        self.known[statement] = Some(known);
+        Ok(())
+    }
+
+    /// Stores row values.
+    pub fn store_narrow(&mut self, stores: &[&Store]) -> Result<(), LoweringError> {
+        if stores.is_empty() {
+            return Ok(());
+        }
+        let first = self.first_share();
+        self.evaluator.e().open(format_args!("scf.if {first} {{"));
+        let chunk = Chunk { valid: None, ..self.row_chunk() };
+        let mut known = self.known.clone();
+        store_chunk(&mut self.evaluator, &chunk, &mut known, stores)?;
+        self.evaluator.e().close("}");
+        Ok(())
+    }
+
+    /// Stores values at every step of the row.
+    pub fn store_wide(&mut self, stores: &[&Store]) -> Result<(), LoweringError> {
+        if stores.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<Operand> = stores.iter().map(|store| store.value).collect();
+        let (open, mut steps) = if self.geometry.registers {
+            (None, std::mem::take(&mut self.steps))
+        } else {
+            let (open, chunks) = self.open_steps(&[]);
+            (Some(open), chunks.into_iter().map(|chunk| (chunk, self.known.clone())).collect())
+        };
+        for (chunk, known) in &mut steps {
+            self.evaluator.load(known, chunk, &wanted);
+        }
+        for (chunk, known) in &mut steps {
+            store_chunk(&mut self.evaluator, chunk, known, stores)?;
+        }
+        if let Some(open) = open {
+            open.close(self.evaluator.e(), &[]);
+        }
+        Ok(())
+    }
+}
+
+/// Takes a chunk into the accumulators of a level.
+fn take(
+    evaluator: &mut Evaluator<'_>,
+    chunk: &Chunk,
+    known: &mut Environment,
+    level: &[Accumulator],
+    all: &mut [Parts],
+    positions: &[i64],
+) -> Result<(), LoweringError> {
+    let wanted: Vec<_> = level.iter().map(|accumulator| (accumulator.operand, Form::Accumulator)).collect();
+    let values = evaluator.evaluate(known, chunk, &wanted)?;
+    for ((accumulator, parts), value) in level.iter().zip(all).zip(values) {
+        *parts = accumulator.take(evaluator, chunk, parts, &value, positions)?;
+    }
+    Ok(())
+}
+
+/// Evaluates and stores values of a chunk, where it is valid.
+fn store_chunk(
+    evaluator: &mut Evaluator<'_>,
+    chunk: &Chunk,
+    known: &mut Environment,
+    stores: &[&Store],
+) -> Result<(), LoweringError> {
+    let wanted: Vec<_> = stores.iter().map(|store| (store.value, Form::Storage)).collect();
+    let values = evaluator.evaluate(known, chunk, &wanted)?;
+    if let Some(valid) = &chunk.valid {
+        evaluator.e().open(format_args!("scf.if {valid} {{"));
+    }
+    for (store, value) in stores.iter().zip(&values) {
+        evaluator.store(chunk, store, value);
+    }
+    if chunk.valid.is_some() {
+        evaluator.e().close("}");
+    }
+    Ok(())
+}
