@@ -62,8 +62,9 @@ impl PhaseWriter {
     /// The address of parameter `position`, an `!llvm.ptr`.
     pub fn buffer(&mut self, position: usize) -> Value {
         let e = &mut self.emitter;
-        let place =
-            e.op(format_args!("llvm.getelementptr %buffers[{position}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr"));
+        let place = e.op(format_args!(
+            "llvm.getelementptr %buffers[{position}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr"
+        ));
         e.op(format_args!("llvm.load {place} : !llvm.ptr -> !llvm.ptr"))
     }
 
@@ -71,7 +72,8 @@ impl PhaseWriter {
     pub fn scalar(&mut self, position: usize, dtype: DType) -> Value {
         let e = &mut self.emitter;
         let ty = storage_type(dtype);
-        let place = e.op(format_args!("llvm.getelementptr %scalars[{position}] : (!llvm.ptr) -> !llvm.ptr, i64"));
+        let place =
+            e.op(format_args!("llvm.getelementptr %scalars[{position}] : (!llvm.ptr) -> !llvm.ptr, i64"));
         let value = e.op(format_args!("llvm.load {place} : !llvm.ptr -> {ty}"));
         scalar::from_storage(e, dtype, &value)
     }
@@ -111,7 +113,8 @@ impl PhaseWriter {
         let zero = e.op("llvm.mlir.constant(0 : i64) : i64");
         let mut descriptor = e.op(format_args!("llvm.mlir.poison : {DESCRIPTOR}"));
         for (position, field) in [&address, &address, &zero].into_iter().enumerate() {
-            descriptor = e.op(format_args!("llvm.insertvalue {field}, {descriptor}[{position}] : {DESCRIPTOR}"));
+            descriptor =
+                e.op(format_args!("llvm.insertvalue {field}, {descriptor}[{position}] : {DESCRIPTOR}"));
         }
         let point = e.op(format_args!(
             "builtin.unrealized_conversion_cast {descriptor} : {DESCRIPTOR} to memref<{element}>"

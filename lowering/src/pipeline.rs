@@ -50,9 +50,8 @@ pub(crate) fn run(context: &Context, payload: Payload, stages: bool) -> Result<L
             recorded.push(Stage { name, text: module.as_operation().to_string() });
         }
     };
-    let parse = |text: &str| {
-        Module::parse(context, text).ok_or_else(|| LoweringError::Parse(diagnostics.take()))
-    };
+    let parse =
+        |text: &str| Module::parse(context, text).ok_or_else(|| LoweringError::Parse(diagnostics.take()));
     let mut module = parse(&format!("{}\n{}", payload.text, payload.schedule))?;
     if stages {
         record("linalg", &parse(&payload.text)?);

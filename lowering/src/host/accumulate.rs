@@ -109,7 +109,13 @@ impl Accumulator {
     }
 
     /// Combines a vector of elements, at positions `positions` if they matter, into the carried values.
-    pub fn step(&self, lanes: &mut Lanes, carried: &[Carried], x: &Value, positions: Option<&Value>) -> Vec<Carried> {
+    pub fn step(
+        &self,
+        lanes: &mut Lanes,
+        carried: &[Carried],
+        x: &Value,
+        positions: Option<&Value>,
+    ) -> Vec<Carried> {
         let ty = carried[0].ty.clone();
         let e = lanes.e();
         match self.combination {
@@ -167,8 +173,7 @@ impl Accumulator {
         let wins = better(lanes, op, self.dtype(), &b[0].value, &a[0].value, &ty);
         let loses = better(lanes, op, self.dtype(), &a[0].value, &b[0].value, &ty);
         let e = lanes.e();
-        let earlier =
-            e.op(format_args!("arith.cmpi slt, {}, {} : {position_ty}", b[1].value, a[1].value));
+        let earlier = e.op(format_args!("arith.cmpi slt, {}, {} : {position_ty}", b[1].value, a[1].value));
         // Neither is better: equal, so the earlier one.
         let decided = e.op(format_args!("arith.ori {wins}, {loses} : {mask}"));
         let take = e.op(format_args!("arith.select {decided}, {wins}, {earlier} : {mask}, {mask}"));
@@ -182,7 +187,8 @@ impl Accumulator {
     pub fn scalar(&self, lanes: &mut Lanes, carried: &[Carried]) -> Known {
         let last = &carried[carried.len() - 1];
         let e = lanes.e();
-        let value = e.op(format_args!("vector.extract {}[0] : {} from {}", last.value, self.result_type(), last.ty));
+        let value =
+            e.op(format_args!("vector.extract {}[0] : {} from {}", last.value, self.result_type(), last.ty));
         let value = if self.is_position() {
             convert(e, DType::I64, self.to, &value)
         } else {

@@ -6,8 +6,8 @@
 //!
 //! Maps and rows evaluate statements with [`lanes`] and cut their work with [`tiles`].
 
-mod contraction;
 mod accumulate;
+mod contraction;
 pub(crate) mod lanes;
 mod map;
 mod partial;
@@ -15,6 +15,7 @@ mod row;
 mod stages;
 pub(crate) mod tiles;
 mod transpose;
+mod walk;
 
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Access, Block, DType, DimKind, DomainDim, HostTarget, Instr};
@@ -42,7 +43,9 @@ pub(crate) fn with_lane(block: &Block) -> Block {
     }
     block.domain.push(DomainDim { size: 1, kind: DimKind::Parallel });
     let accesses = block.body.iter_mut().filter_map(|statement| match &mut statement.instr {
-        Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => Some(access),
+        Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => {
+            Some(access)
+        }
         Instr::Gather(gather) => Some(&mut gather.access),
         _ => None,
     });

@@ -5,7 +5,9 @@
 use super::accumulate::Accumulator;
 use super::lanes::{Known, vector_type};
 use super::row::Rows;
-use super::tiles::{Carried, Cut, Range, delinearize, index, index_op, open_carrying_for, open_for, part_range, scaled};
+use super::tiles::{
+    Carried, Cut, Range, delinearize, index, index_op, open_carrying_for, open_for, part_range, scaled,
+};
 use super::{SCHEDULE, TILE_ELEMENTS};
 use crate::abi::Scratch;
 use crate::emit::Value;
@@ -92,12 +94,8 @@ pub(super) fn lower(block: &Block, target: &HostTarget, split: Split) -> Result<
         shared.beside_parts(&mut rows, &tile, range)?;
     }
     rows.lanes.e().close("}");
-    let mut phases = vec![Phase {
-        symbol: "parts".into(),
-        tiles: (count * parts) as u64,
-        grid: [0; 3],
-        block: [0; 3],
-    }];
+    let mut phases =
+        vec![Phase { symbol: "parts".into(), tiles: (count * parts) as u64, grid: [0; 3], block: [0; 3] }];
     let mut text = rows.lanes.phase.finish();
 
     let mut rows = Rows::new(block, target, "whole");
@@ -227,7 +225,7 @@ impl Shared {
             Ok(vec![])
         })?;
         let known = rows.lanes.environment();
-        let from = open_for_step(rows, &range, STRIP);
+        let from = open_for(rows.lanes.e(), &range.from, &range.to, STRIP);
         let strip = index(rows.lanes.e(), STRIP);
         let to = index_op(rows.lanes.e(), "arith.addi", &from, &strip);
         let to = index_op(rows.lanes.e(), "arith.minsi", &to, &range.to);
@@ -313,10 +311,6 @@ impl Shared {
         }
         results
     }
-}
-
-fn open_for_step(rows: &mut Rows, range: &Range, step: usize) -> Value {
-    open_for(rows.lanes.e(), &range.from, &range.to, step)
 }
 
 /// Combines the carried values of several reductions.

@@ -6,7 +6,7 @@
 use super::accumulate::Accumulator;
 use super::lanes::{Environment, Form, Kept, Lanes, vector_type};
 use super::stages::{Stages, cost_of};
-use super::tiles::{Carried, Cut, Range, delinearize, index, index_op, open_carrying_for, open_carrying_if, scaled};
+use super::tiles::{Carried, Cut, Range, delinearize, index_op, scaled};
 use super::{SCHEDULE, TILE_ELEMENTS, lane_dimension, native_lanes, partial};
 use crate::abi::Scratch;
 use crate::types::storage_type;
@@ -34,10 +34,6 @@ pub(super) struct Rows<'a> {
     /// Whether the lane dimension is reduced.
     pub across: bool,
 }
-
-/// Code for one chunk: the width and the carried values; gives the next ones.
-type ChunkCode<'f, 'a> =
-    &'f mut dyn FnMut(&mut Rows<'a>, usize, Vec<Carried>) -> Result<Vec<Carried>, LoweringError>;
 
 /// Lowers a block that reduces.
 pub(super) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, LoweringError> {
@@ -124,7 +120,8 @@ impl<'a> Rows<'a> {
         } else {
             // One width for all passes: the lanes of a chunk are rows.
             self.stages.passes.iter().map(Vec::len).sum::<usize>() <= 3
-                && (0..=self.stages.passes.len()).all(|pass| cost_of(self.lanes.block, &wanted(pass)) <= LIGHT)
+                && (0..=self.stages.passes.len())
+                    .all(|pass| cost_of(self.lanes.block, &wanted(pass)) <= LIGHT)
         };
         let mut unroll = if light { self.unroll } else { 1 };
         while unroll > 1 && self.native * unroll > self.lane_size() {
@@ -195,10 +192,9 @@ impl<'a> Rows<'a> {
             let carried = self.accumulate(pass, width, &known, None)?;
             self.finish(pass, width, &mut known, &carried);
             for (statement, computed_in) in self.stages.kept.clone() {
-                if computed_in == pass {
-                    if let Some(kept) = self.lanes.reserved.get(&statement).cloned() {
-                        self.lanes.kept.insert(statement, kept);
-                    }
+                let reserved = self.lanes.reserved.get(&statement).cloned();
+                if let Some(kept) = reserved.filter(|_| computed_in == pass) {
+                    self.lanes.kept.insert(statement, kept);
                 }
             }
         }
@@ -222,8 +218,7 @@ impl<'a> Rows<'a> {
         for accumulator in &accumulators {
             carried.extend(accumulator.initial(&mut self.lanes, width));
         }
-        let keep: Vec<usize> =
-            self.stages.kept.iter().filter(|k| k.1 == pass).map(|k| k.0).collect();
+        let keep: Vec<usize> = self.stages.kept.iter().filter(|k| k.1 == pass).map(|k| k.0).collect();
         let wanted: Vec<Operand> = accumulators.iter().map(|a| a.operand).collect();
         let mut known = known.clone();
         self.lanes.invariants(&mut known, &wanted, !self.lanes.block.reduction_dims())?;
@@ -355,99 +350,5 @@ impl<'a> Rows<'a> {
         let block = self.lanes.block;
         let stores: Vec<&Store> = self.stages.rows.iter().map(|&s| &block.stores[s]).collect();
         self.lanes.store(known, width.max(1), &stores)
-    }
-
-    /// Walks the reduction space: `code` gets what is known, the width of the chunk and the carried values. A
-    /// `part` restricts the outermost reduction dimension, or the lane dimension if there is no other.
-    fn space(
-        &mut self,
-        width: usize,
-        part: Option<Range>,
-        carried: Vec<Carried>,
-        wanted: &[Operand],
-        known: &Environment,
-        code: &mut dyn FnMut(&mut Rows<'a>, &Environment, usize, Vec<Carried>) -> Result<Vec<Carried>, LoweringError>,
-    ) -> Result<Vec<Carried>, LoweringError> {
-        let dims = self.reductions.clone();
-        self.nest(&dims, part, carried, &mut |rows, part, carried| {
-            let mut known = known.clone();
-            rows.lanes.invariants(&mut known, wanted, !0)?;
-            if rows.across {
-                rows.chunks(width, part, carried, &mut |rows, chunk, carried| code(rows, &known, chunk, carried))
-            } else {
-                code(rows, &known, width, carried)
-            }
-        })
-    }
-
-    /// Loops over reduction dimensions.
-    fn nest(
-        &mut self,
-        dims: &[usize],
-        part: Option<Range>,
-        carried: Vec<Carried>,
-        code: &mut dyn FnMut(&mut Rows<'a>, Option<Range>, Vec<Carried>) -> Result<Vec<Carried>, LoweringError>,
-    ) -> Result<Vec<Carried>, LoweringError> {
-        let Some((&dim, inner)) = dims.split_first() else {
-            return code(self, part, carried);
-        };
-        let size = self.size(dim);
-        let range = match part {
-            Some(range) => range,
-            None => Range { from: self.lanes.zero(), to: index(self.lanes.e(), size) },
-        };
-        let open = open_carrying_for(self.lanes.e(), &range.from, &range.to, 1, &carried);
-        self.lanes.coordinates[dim] = open.variable.clone();
-        let next = self.nest(inner, None, open.carried.clone(), code)?;
-        Ok(open.close(self.lanes.e(), &next))
-    }
-
-    /// Walks the lane dimension, or `range` of it, whose start is a multiple of `width`: chunks of `width`
-    /// lanes, then of a native vector, then what is left.
-    pub fn chunks(
-        &mut self,
-        width: usize,
-        range: Option<Range>,
-        carried: Vec<Carried>,
-        code: ChunkCode<'_, 'a>,
-    ) -> Result<Vec<Carried>, LoweringError> {
-        let (size, lane) = (self.lane_size(), self.lanes.lane);
-        let whole = size / width * width;
-        let natives = size / self.native * self.native;
-        let mut carried = carried;
-        if whole > 0 {
-            let limit = index(self.lanes.e(), whole);
-            let (from, to) = match &range {
-                Some(range) => (range.from.clone(), index_op(self.lanes.e(), "arith.minsi", &range.to, &limit)),
-                None => (self.lanes.zero(), limit),
-            };
-            let open = open_carrying_for(self.lanes.e(), &from, &to, width, &carried);
-            self.lanes.coordinates[lane] = open.variable.clone();
-            let next = code(self, width, open.carried.clone())?;
-            carried = open.close(self.lanes.e(), &next);
-        }
-        if whole == size {
-            return Ok(carried);
-        }
-        let last = range.map(|range| {
-            let size = index(self.lanes.e(), size);
-            let last = self.lanes.e().op(format_args!("arith.cmpi eq, {}, {size} : index", range.to));
-            open_carrying_if(self.lanes.e(), &last, &carried)
-        });
-        if natives > whole {
-            let (from, to) = (index(self.lanes.e(), whole), index(self.lanes.e(), natives));
-            let open = open_carrying_for(self.lanes.e(), &from, &to, self.native, &carried);
-            self.lanes.coordinates[lane] = open.variable.clone();
-            let next = code(self, self.native, open.carried.clone())?;
-            carried = open.close(self.lanes.e(), &next);
-        }
-        if size > natives {
-            self.lanes.coordinates[lane] = index(self.lanes.e(), natives);
-            carried = code(self, size - natives, carried)?;
-        }
-        Ok(match last {
-            Some(last) => last.close(self.lanes.e(), &carried),
-            None => carried,
-        })
     }
 }

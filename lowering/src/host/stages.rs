@@ -28,8 +28,7 @@ impl Stages {
         let mut levels: Vec<usize> = Vec::new();
         let mut passes: Vec<Vec<usize>> = Vec::new();
         for (index, statement) in block.body.iter().enumerate() {
-            let level =
-                operands(&statement.instr).iter().map(|o| levels[o.0 as usize]).max().unwrap_or(0);
+            let level = operands(&statement.instr).iter().map(|o| levels[o.0 as usize]).max().unwrap_or(0);
             if is_reduction(&statement.instr) {
                 passes.resize(passes.len().max(level + 1), Vec::new());
                 passes[level].push(index);
@@ -104,7 +103,10 @@ impl Stages {
         let mut cost = 0;
         while let Some(statement) = stack.pop() {
             let kept = self.kept.iter().any(|k| k.0 == statement);
-            if kept || std::mem::replace(&mut seen[statement], true) || is_reduction(&block.body[statement].instr) {
+            if kept
+                || std::mem::replace(&mut seen[statement], true)
+                || is_reduction(&block.body[statement].instr)
+            {
                 continue;
             }
             cost += instruction_cost(&block.body[statement].instr);

@@ -84,7 +84,6 @@ impl CarryingFor {
     }
 }
 
-
 fn types(carried: &[Carried]) -> String {
     carried.iter().map(|c| c.ty.as_str()).collect::<Vec<_>>().join(", ")
 }
@@ -131,7 +130,7 @@ pub(crate) fn part_range(e: &mut Emitter, part: &Value, length: usize, size: usi
     let from = scaled(e, part, length as i64);
     let length_value = index(e, length);
     let mut to = index_op(e, "arith.addi", &from, &length_value);
-    if size % length != 0 {
+    if !size.is_multiple_of(length) {
         let size = index(e, size);
         to = index_op(e, "arith.minsi", &to, &size);
     }

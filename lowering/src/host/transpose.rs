@@ -42,7 +42,11 @@ impl Transposed {
         });
         let (dim, loads) = dims.map(|dim| (dim, along(dim))).max_by_key(|(_, loads)| loads.len())?;
         let width = native.min(16);
-        (!loads.is_empty() && block.domain[lane].size >= LEAST && width > 1).then_some(Self { dim, loads, width })
+        (!loads.is_empty() && block.domain[lane].size >= LEAST && width > 1).then_some(Self {
+            dim,
+            loads,
+            width,
+        })
     }
 
     /// Assigns scratch to the loads; gives its size.
@@ -104,9 +108,8 @@ impl Transposed {
             })
             .collect();
         let half = width / 2;
-        let interleave = |first: usize| -> Vec<usize> {
-            (0..half).flat_map(|i| [first + i, width + first + i]).collect()
-        };
+        let interleave =
+            |first: usize| -> Vec<usize> { (0..half).flat_map(|i| [first + i, width + first + i]).collect() };
         let mut rounds = width.trailing_zeros();
         while rounds > 0 {
             let mut next = Vec::with_capacity(width);

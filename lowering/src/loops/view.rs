@@ -18,7 +18,13 @@ pub(super) struct View {
 
 impl View {
     /// The view of parameter `position`, whose coordinates run over `shape`.
-    pub fn new(phase: &mut PhaseWriter, position: usize, dtype: DType, access: &Access, shape: &[usize]) -> Self {
+    pub fn new(
+        phase: &mut PhaseWriter,
+        position: usize,
+        dtype: DType,
+        access: &Access,
+        shape: &[usize],
+    ) -> Self {
         let (mut low, mut high) = (0, 0);
         for (&stride, &size) in access.strides.iter().zip(shape) {
             let reach = stride * (size as i64 - 1).max(0);
