@@ -4,7 +4,10 @@ use crate::{Lowered, LoweringError, Payload, Stage};
 use melior::{
     Context,
     dialect::DialectRegistry,
-    ir::{BlockLike, Module, operation::OperationLike},
+    ir::{
+        BlockLike, Module,
+        operation::{OperationLike, WalkOrder, WalkResult},
+    },
     pass::PassManager,
     utility,
 };
@@ -99,23 +102,19 @@ fn erase_schedule(module: &Module) {
     }
 }
 
-/// Checks that only functions of the LLVM dialect remain: the pipelines convert or keep whole
-/// functions, so a leftover shows as an operation that is not `llvm.`.
+/// Checks that only operations of the LLVM dialect remain.
 fn verify(module: &Module) -> Result<(), LoweringError> {
-    let text = module.as_operation().to_string();
-    let foreign = text.lines().find(|line| {
-        ["builtin.unrealized_conversion_cast", "memref.", "vector.", "scf.", "arith.", "math.", "func.func"]
-            .iter()
-            .any(|name| {
-                let line = line.trim_start();
-                let operation = line.split_once(" = ").map_or(line, |(_, right)| right);
-                operation.starts_with(name) || operation.starts_with(&format!("\"{name}"))
-            })
+    let mut foreign = None;
+    module.as_operation().walk(WalkOrder::PreOrder, |operation| {
+        let name = operation.name();
+        let name = name.as_string_ref().as_str().unwrap_or_default();
+        if name.starts_with("llvm.") || name == "builtin.module" {
+            return WalkResult::Advance;
+        }
+        foreign = Some(operation.to_string());
+        WalkResult::Interrupt
     });
-    match foreign {
-        Some(line) => Err(LoweringError::Foreign(line.trim().into())),
-        None => Ok(()),
-    }
+    foreign.map_or(Ok(()), |operation| Err(LoweringError::Foreign(operation)))
 }
 
 /// Collects what MLIR reports while it lives, instead of letting it print to the terminal.
