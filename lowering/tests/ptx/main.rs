@@ -1,6 +1,7 @@
 //! Blocks lowered for NVIDIA GPUs: what PTX they become, and that NVIDIA's assembler takes it.
 //!
 //! `BURN_MLIR_PTXAS` names the assembler; without it nothing is assembled (the test script sets it).
+//! `BURN_MLIR_TEST_DUMP` names a directory for the stages of the last kernel.
 
 mod maps;
 mod rows;
@@ -76,19 +77,20 @@ pub fn assemble(ptx: &str, target: &str) -> Option<String> {
 
 /// Lowers, checks what holds for every kernel, and returns the PTX for the last target.
 pub fn check(text: &str) -> Emitted {
-    let emitted = TARGETS.map(|target| {
-        let emitted = emit(text, target);
-        check_text(&emitted);
-        if let Some(said) = assemble(&emitted.ptx, target) {
-            let spills = said.lines().filter(|line| line.contains("bytes spill stores"));
-            for line in spills {
-                assert!(line.contains(" 0 bytes spill stores, 0 bytes spill loads"), "{line}\n{text}");
-            }
-        }
-        emitted
-    });
-    let [_, last] = emitted;
+    let [_, last] = TARGETS.map(|target| check_for(text, target));
     last
+}
+
+/// Lowers for one target and checks what holds for every kernel.
+pub fn check_for(text: &str, target: &str) -> Emitted {
+    let emitted = emit(text, target);
+    check_text(&emitted);
+    if let Some(said) = assemble(&emitted.ptx, target) {
+        for line in said.lines().filter(|line| line.contains("bytes spill stores")) {
+            assert!(line.contains(" 0 bytes spill stores, 0 bytes spill loads"), "{line}\n{text}");
+        }
+    }
+    emitted
 }
 
 fn check_text(emitted: &Emitted) {

@@ -1,7 +1,7 @@
 //! Blocks without reductions.
 
-use crate::{check, emit};
-use burn_mlir_ir::DType;
+use crate::{check, check_for, emit};
+use burn_mlir_ir::{BinaryOp, CompareOp, DType, Kernel, UnaryOp};
 
 fn count(text: &str, pattern: &str) -> usize {
     text.matches(pattern).count()
@@ -207,6 +207,42 @@ fn all_types() {
         }
         check(&(text + "}"));
     }
+}
+
+/// Every function of every type it has: the code generator takes it, without a library.
+#[test]
+fn all_functions() {
+    let functions = (UnaryOp::ALL.iter().map(|op| (op.name(), "%0")))
+        .chain(BinaryOp::ALL.iter().map(|op| (op.name(), "%0, %1")))
+        .chain(CompareOp::ALL.iter().map(|op| (op.name(), "%0, %1")));
+    let functions: Vec<_> = functions.collect();
+    let mut checked = 0;
+    for dtype in [DType::F32, DType::F64, DType::BF16, DType::I64, DType::U8, DType::Bool] {
+        for (name, operands) in &functions {
+            for result in [dtype, DType::Bool] {
+                let text = format!(
+                    "block [p 4096] () {{
+  @0 = in {dtype} align 64
+  @1 = in {dtype} align 64
+  @2 = out {result} align 64
+  %0 = load @0 [1] : {dtype}
+  %1 = load @1 [1] : {dtype}
+  %2 = {name} {operands} : {result}
+  store %2 -> @2 [1]
+}}"
+                );
+                // Not every function has every type.
+                if Kernel::parse(&text).unwrap().verify().is_ok() {
+                    check_for(&text, "sm_80");
+                    checked += 1;
+                    break;
+                }
+            }
+        }
+    }
+    // Floats have all but the five functions of bits: neg to isinf, add to atan2, eq to ge.
+    let floats = 3 * (UnaryOp::ALL.len() - 1 + BinaryOp::ALL.len() - 5 + CompareOp::ALL.len());
+    assert!(checked >= floats, "{checked} of {floats}");
 }
 
 #[test]
