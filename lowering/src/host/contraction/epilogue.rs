@@ -264,14 +264,13 @@ pub(crate) fn tile(
     let c = epilogue.contraction;
     let mut outcome = Ok(());
     let [first_row, row_count] = rows;
-    repeat(e, &Index::Known(0), row_count, 1, |e, i| {
-        let row = first_row.add(e, &i);
-        segments(e, columns, c.column_run, width, c.columns.len(), |e, start, length| {
-            let column = if c.column_run % width == 0 || c.column_run >= c.columns.len() {
-                Index::Known(0)
-            } else {
-                start.sub(e, columns[0])
-            };
+    let aligned = c.column_run % width == 0 || c.column_run >= c.columns.len();
+    segments(e, columns, c.column_run, width, c.columns.len(), |e, start, length| {
+        let whole = matches!(length, Index::Known(n) if *n == width);
+        let length = &if whole { length.clone() } else { length.opaque(e) };
+        let column = if aligned { Index::Known(0) } else { start.sub(e, columns[0]) };
+        repeat(e, &Index::Known(0), row_count, 1, |e, i| {
+            let row = first_row.add(e, &i);
             let one = Index::Known(1);
             let (slice, slice_type) = sums.slice(e, &[slot, &i, &column], &[&one, &one, length], &[1]);
             let (tensor, tensor_type) = memory::to_tensor(e, &slice, &slice_type, &[length], sums.element);

@@ -87,6 +87,17 @@ impl Index {
         }
     }
 
+    /// The same value, unknown to LLVM. LLVM 22 writes a whole wide element for a masked store of truncated
+    /// ones whose mask is known to have a single lane: beyond what it may write. Lengths of parts of vectors go
+    /// through this.
+    pub fn opaque(&self, e: &mut Emitter) -> Index {
+        let value = self.value(e);
+        let plain = e.op(format_args!("arith.index_cast {value} : index to i64"));
+        let hidden =
+            e.op(format_args!("llvm.inline_asm asm_dialect = att \"\", \"=r,0\" {plain} : (i64) -> i64"));
+        Index::Computed(e.op(format_args!("arith.index_cast {hidden} : i64 to index")))
+    }
+
     /// The smaller.
     pub fn min(&self, e: &mut Emitter, other: &Index) -> Index {
         match (self, other) {

@@ -19,11 +19,16 @@ mod tests;
 mod transpose;
 
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::{Block, HostTarget};
+use burn_mlir_ir::{Block, HostTarget, Program};
 
 /// Lowers a block that contains a contraction.
 pub(crate) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, LoweringError> {
     let contraction = structure::Contraction::of(block).map_err(LoweringError::Unsupported)?;
+    let points = contraction.batch.len() * contraction.rows.len() * contraction.columns.len();
+    if points == 0 {
+        let program = Program::default();
+        return Ok(Payload { text: String::new(), program, schedule: String::new(), lower_sequence: false });
+    }
     match stream::lower(block, &contraction, target)? {
         Some(payload) => Ok(payload),
         None => kernel::packed(block, &contraction, target),

@@ -213,7 +213,7 @@ impl Packing<'_> {
         }
     }
 
-    /// Copies runs along the panel's width, one step of the sum at a time.
+    /// Copies runs along the panel's width.
     fn copy_rows(
         &self,
         e: &mut Emitter,
@@ -226,18 +226,14 @@ impl Packing<'_> {
         let [from, stop, first, last] = range;
         let access = &self.factor.access;
         let run = self.group.inner(access).size;
-        repeat(e, from, stop, 1, |e, k| {
-            let step = self.sum.offset(e, access, &k);
-            let row = base.add(e, &step);
-            segments(e, [first, last, valid], run, self.width, self.group.len(), |e, start, length| {
-                let offset = self.group.offset(e, access, start);
-                let offset = row.add(e, &offset);
-                let column = start.sub(e, first);
-                let column = if matches!(length, Index::Known(n) if *n == self.width) {
-                    Index::Known(0)
-                } else {
-                    column
-                };
+        segments(e, [first, last, valid], run, self.width, self.group.len(), |e, start, length| {
+            let offset = self.group.offset(e, access, start);
+            let line = base.add(e, &offset);
+            let whole = run % self.width == 0 || run >= self.group.len();
+            let column = if whole { Index::Known(0) } else { start.sub(e, first) };
+            repeat(e, from, stop, 1, |e, k| {
+                let step = self.sum.offset(e, access, &k);
+                let offset = line.add(e, &step);
                 let k = k.sub(e, target.origin);
                 if extends(self.factor) {
                     let (lanes, from) = (lanes(self.width), self.factor.types[0]);
@@ -246,6 +242,13 @@ impl Packing<'_> {
                     target.packed.write(e, &[target.slab, &k, &column], &value, length, lanes);
                     return;
                 }
+                let length = &if lanes(self.width) == self.width
+                    && matches!(length, Index::Known(n) if *n == self.width)
+                {
+                    length.clone()
+                } else {
+                    length.opaque(e)
+                };
                 let (source, source_type) = view.tensor(e, &offset, length);
                 let one = Index::Known(1);
                 let (slice, slice_type) =

@@ -336,7 +336,7 @@ impl Stream<'_> {
 
     fn multiply_add(&self, e: &mut Emitter, x: &Value, y: &Value, sum: &Value, vector: &str) -> Value {
         if self.c.accumulator.is_float() {
-            return e.op(format_args!("math.fma {x}, {y}, {sum} : {vector}"));
+            return e.op(format_args!("vector.fma {x}, {y}, {sum} : {vector}"));
         }
         let product = e.op(format_args!("arith.muli {x}, {y} : {vector}"));
         e.op(format_args!("arith.addi {sum}, {product} : {vector}"))

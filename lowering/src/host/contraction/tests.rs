@@ -149,3 +149,13 @@ fn there_are_enough_tiles_of_equal_work() {
         assert!(tiles >= 8, "{m}x{n}x{k}: {tiles}");
     }
 }
+
+#[test]
+fn a_product_without_elements_has_nothing_to_run() {
+    let context = context();
+    let target = Target::Host(HostTarget::x86_64_v4());
+    let program = lower(&context, &Kernel::Block(product(0, 5, 7, DType::F32)), &target, false)
+        .expect("lowers")
+        .program;
+    assert!(program.phases.is_empty());
+}
