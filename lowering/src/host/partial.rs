@@ -217,10 +217,7 @@ impl Shared {
         let accumulators = rows.accumulators(0);
         let width = rows.width(0);
         rows.chunks(width, None, vec![], &mut |rows, width, _| {
-            let mut identities: Vec<Carried> = Vec::new();
-            for accumulator in &accumulators {
-                identities.extend(accumulator.initial(&mut rows.lanes, width));
-            }
+            let identities = rows.identities(&accumulators, width);
             self.store(rows, tile, width, &identities);
             Ok(vec![])
         })?;
@@ -247,10 +244,7 @@ impl Shared {
         let accumulators = rows.accumulators(0);
         let width = rows.native;
         let whole = parts / width * width;
-        let mut carried: Vec<Carried> = Vec::new();
-        for accumulator in &accumulators {
-            carried.extend(accumulator.initial(&mut rows.lanes, width));
-        }
+        let mut carried = rows.identities(&accumulators, width);
         if whole > 0 {
             let (from, to) = (rows.lanes.zero(), index(rows.lanes.e(), whole));
             let open = open_carrying_for(rows.lanes.e(), &from, &to, width, &carried);
@@ -264,10 +258,7 @@ impl Shared {
             let whole = index(rows.lanes.e(), whole);
             let at = index_op(rows.lanes.e(), "arith.addi", first, &whole);
             let loaded = self.load(rows, &at, rest);
-            let mut identities: Vec<Carried> = Vec::new();
-            for accumulator in &accumulators {
-                identities.extend(accumulator.initial(&mut rows.lanes, width));
-            }
+            let identities = rows.identities(&accumulators, width);
             let padded: Vec<_> = (loaded.iter().zip(&identities))
                 .map(|(x, identity)| {
                     let value = rows.lanes.e().op(format_args!(
@@ -292,10 +283,7 @@ impl Shared {
     /// Combines the parts of `width` rows beside each other.
     fn beside(&self, rows: &mut Rows, first: &Value, parts: usize, width: usize) -> Vec<Vec<Carried>> {
         let accumulators = rows.accumulators(0);
-        let mut carried: Vec<Carried> = Vec::new();
-        for accumulator in &accumulators {
-            carried.extend(accumulator.initial(&mut rows.lanes, width));
-        }
+        let carried = rows.identities(&accumulators, width);
         let range = Range { from: rows.lanes.zero(), to: index(rows.lanes.e(), parts) };
         let open = open_carrying_for(rows.lanes.e(), &range.from, &range.to, 1, &carried);
         let slot = index_op(rows.lanes.e(), "arith.addi", first, &open.variable);
@@ -314,7 +302,12 @@ impl Shared {
 }
 
 /// Combines the carried values of several reductions.
-fn merge_all(rows: &mut Rows, accumulators: &[Accumulator], a: &[Carried], b: &[Carried]) -> Vec<Carried> {
+pub(super) fn merge_all(
+    rows: &mut Rows,
+    accumulators: &[Accumulator],
+    a: &[Carried],
+    b: &[Carried],
+) -> Vec<Carried> {
     let (mut merged, mut position) = (Vec::new(), 0);
     for accumulator in accumulators {
         let mine = position..position + accumulator.carries();

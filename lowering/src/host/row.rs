@@ -5,8 +5,9 @@
 
 use super::accumulate::Accumulator;
 use super::lanes::{Environment, Form, Kept, Lanes, vector_type};
+use super::partial::merge_all;
 use super::stages::{Stages, cost_of};
-use super::tiles::{Carried, Cut, Range, delinearize, index_op, scaled};
+use super::tiles::{Carried, Cut, Range, delinearize, index, index_op, open_carrying_for};
 use super::{SCHEDULE, TILE_ELEMENTS, lane_dimension, native_lanes, partial};
 use crate::abi::Scratch;
 use crate::types::storage_type;
@@ -15,6 +16,9 @@ use burn_mlir_ir::{Block, DimKind, HostTarget, Operand, Phase, Program, Store};
 
 /// Scratch a worker may use to keep values between passes; beyond they are computed again.
 const KEPT_BYTES: usize = 4 << 20;
+
+/// Elements a lane combines one after the other in a strip.
+const STRIP_STEPS: usize = 256;
 
 /// Cost of a pass, in simple instructions, up to which several vectors are in flight.
 const LIGHT: usize = 6;
@@ -214,19 +218,63 @@ impl<'a> Rows<'a> {
     ) -> Result<Vec<Carried>, LoweringError> {
         let accumulators = self.accumulators(pass);
         let width = if self.across { self.width(pass) } else { width };
-        let mut carried = Vec::new();
-        for accumulator in &accumulators {
-            carried.extend(accumulator.initial(&mut self.lanes, width));
-        }
         let keep: Vec<usize> = self.stages.kept.iter().filter(|k| k.1 == pass).map(|k| k.0).collect();
         let wanted: Vec<Operand> = accumulators.iter().map(|a| a.operand).collect();
         let mut known = known.clone();
         self.lanes.invariants(&mut known, &wanted, !self.lanes.block.reduction_dims())?;
         let known = known;
-        self.space(width, part, carried, &wanted, &known, &mut |rows, known, chunk, carried| {
-            let mut known = known.clone();
-            rows.step(&accumulators, &keep, &mut known, chunk, width, carried)
-        })
+        let identities = self.identities(&accumulators, width);
+        let strip = match &part {
+            None => self.strip(width),
+            Some(_) => None,
+        };
+        let Some((size, length)) = strip else {
+            return self.space(
+                width,
+                part,
+                identities,
+                &wanted,
+                &known,
+                &mut |rows, known, chunk, carried| {
+                    rows.step(&accumulators, &keep, &mut known.clone(), chunk, width, carried)
+                },
+            );
+        };
+        let (zero, limit) = (self.lanes.zero(), index(self.lanes.e(), size));
+        let open = open_carrying_for(self.lanes.e(), &zero, &limit, length, &identities);
+        let length = index(self.lanes.e(), length);
+        let to = index_op(self.lanes.e(), "arith.addi", &open.variable, &length);
+        let to = index_op(self.lanes.e(), "arith.minsi", &to, &limit);
+        let part = Some(Range { from: open.variable.clone(), to });
+        let carried =
+            self.space(width, part, identities, &wanted, &known, &mut |rows, known, chunk, carried| {
+                rows.step(&accumulators, &keep, &mut known.clone(), chunk, width, carried)
+            })?;
+        let next = merge_all(self, &accumulators, &open.carried, &carried);
+        Ok(open.close(self.lanes.e(), &next))
+    }
+
+    /// What reductions carry at first.
+    pub fn identities(&mut self, accumulators: &[Accumulator], width: usize) -> Vec<Carried> {
+        let mut carried = Vec::new();
+        for accumulator in accumulators {
+            carried.extend(accumulator.initial(&mut self.lanes, width));
+        }
+        carried
+    }
+
+    /// If each lane combines many elements one after the other: the size of the dimension that parts
+    /// restrict, and how much of it is combined by itself first, so that rounding errors stay small.
+    fn strip(&self, width: usize) -> Option<(usize, usize)> {
+        let steps = self.reduced_points() / if self.across { width } else { 1 };
+        if steps <= 4 * STRIP_STEPS {
+            return None;
+        }
+        let (size, length) = match self.reductions.first() {
+            Some(&dim) => (self.size(dim), STRIP_STEPS * self.size(dim) / steps),
+            None => (self.lane_size(), STRIP_STEPS * width),
+        };
+        (length.max(1) < size).then_some((size, length.max(1)))
     }
 
     /// The reductions of a pass.
@@ -271,31 +319,6 @@ impl<'a> Rows<'a> {
             self.lanes.keep_reserved(statement, tensor, chunk);
         }
         Ok(next)
-    }
-
-    /// The row-major position within the reduction dimensions of each lane, `vector<width x i64>`.
-    fn positions(&mut self, width: usize) -> String {
-        let mut at = self.lanes.zero();
-        let (mut factor, mut lane_factor) = (1i64, 0i64);
-        for dim in (0..self.lanes.block.domain.len()).rev() {
-            let domain_dim = self.lanes.block.domain[dim];
-            if domain_dim.kind == DimKind::Reduction {
-                let coordinate = self.lanes.coordinates[dim].clone();
-                let step = scaled(self.lanes.e(), &coordinate, factor);
-                at = index_op(self.lanes.e(), "arith.addi", &at, &step);
-                if dim == self.lanes.lane {
-                    lane_factor = factor;
-                }
-                factor *= domain_dim.size as i64;
-            }
-        }
-        let steps: Vec<_> = (0..width as i64).map(|lane| lane * lane_factor).collect();
-        let ty = vector_type(width, "i64");
-        let e = self.lanes.e();
-        let at = e.op(format_args!("arith.index_cast {at} : index to i64"));
-        let at = e.op(format_args!("vector.broadcast {at} : i64 to {ty}"));
-        let steps = e.op(format_args!("arith.constant dense<{steps:?}> : {ty}"));
-        e.op(format_args!("arith.addi {at}, {steps} : {ty}"))
     }
 
     /// Makes the results of a pass known.

@@ -1,10 +1,10 @@
 //! Loops over the reduction space and over chunks of lanes.
 
-use super::lanes::Environment;
+use super::lanes::{Environment, vector_type};
 use super::row::Rows;
-use super::tiles::{Carried, Range, index, index_op, open_carrying_for, open_carrying_if};
+use super::tiles::{Carried, Range, index, index_op, open_carrying_for, open_carrying_if, scaled};
 use crate::LoweringError;
-use burn_mlir_ir::Operand;
+use burn_mlir_ir::{DimKind, Operand};
 
 /// The values carried on, or why there are none.
 type Next = Result<Vec<Carried>, LoweringError>;
@@ -19,6 +19,31 @@ type SpaceCode<'f, 'a> = &'f mut dyn FnMut(&mut Rows<'a>, &Environment, usize, V
 type PointCode<'f, 'a> = &'f mut dyn FnMut(&mut Rows<'a>, Option<Range>, Vec<Carried>) -> Next;
 
 impl<'a> Rows<'a> {
+    /// The row-major position within the reduction dimensions of each lane, `vector<width x i64>`.
+    pub fn positions(&mut self, width: usize) -> String {
+        let mut at = self.lanes.zero();
+        let (mut factor, mut lane_factor) = (1i64, 0i64);
+        for dim in (0..self.lanes.block.domain.len()).rev() {
+            let domain_dim = self.lanes.block.domain[dim];
+            if domain_dim.kind == DimKind::Reduction {
+                let coordinate = self.lanes.coordinates[dim].clone();
+                let step = scaled(self.lanes.e(), &coordinate, factor);
+                at = index_op(self.lanes.e(), "arith.addi", &at, &step);
+                if dim == self.lanes.lane {
+                    lane_factor = factor;
+                }
+                factor *= domain_dim.size as i64;
+            }
+        }
+        let steps: Vec<_> = (0..width as i64).map(|lane| lane * lane_factor).collect();
+        let ty = vector_type(width, "i64");
+        let e = self.lanes.e();
+        let at = e.op(format_args!("arith.index_cast {at} : index to i64"));
+        let at = e.op(format_args!("vector.broadcast {at} : i64 to {ty}"));
+        let steps = e.op(format_args!("arith.constant dense<{steps:?}> : {ty}"));
+        e.op(format_args!("arith.addi {at}, {steps} : {ty}"))
+    }
+
     /// Walks the reduction space: `code` gets what is known, the width of the chunk and the carried values. A
     /// `part` restricts the outermost reduction dimension, or the lane dimension if there is no other.
     pub fn space(
