@@ -17,6 +17,8 @@ pub(crate) struct Epilogue<'a> {
     statements: Vec<usize>,
     loads: HashMap<usize, View>,
     scalars: HashMap<usize, Value>,
+    /// Key and stream of the random statements.
+    seeds: HashMap<usize, [Value; 2]>,
     stores: Vec<View>,
     /// Rows of scratch for what does not lie in a row in memory: by statement for loads, by store.
     load_rows: HashMap<usize, Array>,
@@ -52,7 +54,7 @@ impl<'a> Epilogue<'a> {
         bytes: i64,
     ) -> Self {
         let statements = epilogue(block, contraction.statement);
-        let (mut loads, mut scalars) = (HashMap::new(), HashMap::new());
+        let (mut loads, mut scalars, mut seeds) = (HashMap::new(), HashMap::new(), HashMap::new());
         for &position in &statements {
             match &block.body[position].instr {
                 Instr::Load { param, access } => {
@@ -60,6 +62,10 @@ impl<'a> Epilogue<'a> {
                 }
                 Instr::Scalar { slot } => {
                     scalars.insert(position, phase.scalar(*slot as usize, block.scalars[*slot as usize]));
+                }
+                Instr::Random { key, stream, .. } => {
+                    let seed = [key, stream].map(|&slot| phase.scalar(slot as usize, DType::U32));
+                    seeds.insert(position, seed);
                 }
                 _ => {}
             }
@@ -84,7 +90,7 @@ impl<'a> Epilogue<'a> {
                 store_rows.insert(index, row(block.body.len() + index, stores[index].element));
             }
         }
-        Self { block, contraction, statements, loads, scalars, stores, load_rows, store_rows }
+        Self { block, contraction, statements, loads, scalars, seeds, stores, load_rows, store_rows }
     }
 
     fn offset(&self, e: &mut Emitter, access: &Access, row: &Row) -> Index {
@@ -226,6 +232,18 @@ impl<'a> Epilogue<'a> {
                 Instr::Index { access, .. } => {
                     let index = self.column_index(e, access, &captured[&position]);
                     e.op(format_args!("arith.index_cast {index} : index to {}", value_type(dtype)))
+                }
+                Instr::Random { access, .. } => {
+                    let index = self.column_index(e, access, &captured[&position]);
+                    let index = e.op(format_args!("arith.index_cast {index} : index to i64"));
+                    let [key, stream] = &self.seeds[&position];
+                    scalar::philox(e, key, stream, &index)
+                }
+                Instr::Unary(op, a) if !scalar::has_unary(*op, type_of(a)) => {
+                    return Err(LoweringError::Unsupported(format!("{op} of {}", type_of(a))));
+                }
+                Instr::Binary(op, a, _) if !scalar::has_binary(*op, type_of(a)) => {
+                    return Err(LoweringError::Unsupported(format!("{op} of {}", type_of(a))));
                 }
                 Instr::Unary(op, a) => scalar::unary(e, *op, type_of(a), &of(a)),
                 Instr::Binary(op, a, b) => scalar::binary(e, *op, type_of(a), &of(a), &of(b)),

@@ -159,3 +159,25 @@ fn a_product_without_elements_has_nothing_to_run() {
         .program;
     assert!(program.phases.is_empty());
 }
+
+#[test]
+fn the_length_of_a_part_of_a_vector_is_not_known_to_llvm() {
+    // A single bf16 is stored by a mask of one lane, which LLVM must not see (see `Index::opaque`).
+    let text = stage(product(1, 1, 9, DType::BF16), HostTarget::x86_64_v4(), "scheduled");
+    assert!(text.contains("inline_asm") && text.contains("create_mask"), "{text}");
+    assert!(!text.contains("constant_mask [1]"), "{text}");
+}
+
+#[test]
+fn a_random_mask_is_drawn_in_the_epilogue() {
+    let mut block = product(64, 64, 64, DType::F32);
+    block.scalars = vec![DType::U32, DType::U32];
+    let access = Access::new([64, 1, 0]);
+    block
+        .body
+        .push(Statement { instr: Instr::Random { key: 0, stream: 1, access, offset: 0 }, dtype: DType::U32 });
+    block.params.push(Param { dtype: DType::U32, mode: ParamMode::Out, alignment: 64 });
+    block.stores.push(Store { param: ParamId(4), access: Access::new([64, 1, 0]), value: Operand(5) });
+    let text = stage(block, HostTarget::x86_64_v4(), "llvm");
+    assert!(!text.contains("llvm.call "));
+}
