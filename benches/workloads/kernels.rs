@@ -5,7 +5,7 @@ use crate::{Run, Setup};
 use burn::prelude::*;
 use burn::tensor::activation::{gelu as gelu_of, sigmoid, softmax};
 use burn::tensor::module::{conv2d, embedding, max_pool2d};
-use burn::tensor::ops::ConvOptions;
+use burn::tensor::ops::{ConvOptions, MaxPoolOptions};
 use burn::tensor::{DType, Distribution, TensorData};
 
 pub const WORKLOADS: &[(&str, Setup)] = &[
@@ -198,7 +198,8 @@ fn pool(device: &Device) -> Run {
     let (s, t) = (112, 56);
     let x: Tensor<4> = normal([8, 64, s, s], device);
     let xs = values(&x);
-    let forward = move || max_pool2d(x.clone(), [3, 3], [2, 2], [1, 1], [1, 1], false);
+    let options = MaxPoolOptions { padding: [(1, 1); 2], ..MaxPoolOptions::new([3, 3]).with_stride([2, 2]) };
+    let forward = move || max_pool2d(x.clone(), options.clone());
     let expected = |i: usize| {
         let (col, row, plane) = (i % t * 2, i / t % t * 2, i / (t * t));
         let window = (0..9).map(|k| ((row + k / 3).wrapping_sub(1), (col + k % 3).wrapping_sub(1)));

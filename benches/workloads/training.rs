@@ -3,7 +3,7 @@
 use crate::check::values;
 use crate::kernels::{done, normal};
 use crate::{Run, Setup};
-use burn::module::AutodiffModule;
+use burn::module::Module;
 use burn::nn::attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::loss::CrossEntropyLossConfig;
@@ -23,7 +23,7 @@ pub const WORKLOADS: &[(&str, Setup)] = &[
 ];
 
 /// Steps of Adam on one batch; the loss must fall over the first ten.
-fn training<M: AutodiffModule + 'static>(device: &Device, module: M, loss: impl Fn(&M) -> Tensor<1> + 'static) -> Run {
+fn training<M: Module + 'static>(device: &Device, module: M, loss: impl Fn(&M) -> Tensor<1> + 'static) -> Run {
     let mut optimizer = AdamConfig::new().init();
     let mut module = Some(module);
     let device = device.clone();

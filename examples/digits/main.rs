@@ -83,7 +83,7 @@ fn wrong_digits(network: &Network, test: &Digits, device: &Device) -> Result<Vec
     let mut wrong = Vec::new();
     for batch in test.in_order(BATCH) {
         let Batch { images, .. } = batch.tensors(device);
-        let guesses: Vec<i32> = network.forward(images).argmax(1).into_data().convert::<i32>().to_vec()?;
+        let guesses: Vec<i32> = network.forward(images).argmax(1).into_data().iter::<i32>().collect();
         for (&index, guess) in batch.indices().iter().zip(guesses) {
             let (pixels, digit) = test.example(index);
             if guess != digit as i32 {

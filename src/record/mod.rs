@@ -15,7 +15,7 @@ pub use state::TensorState;
 
 use crate::engine::{self, Engine};
 use crate::{MlirDevice, MlirError, MlirTensor, dtype};
-use burn_backend::{DType as BurnDType, ExecutionError, Scalar, TensorData};
+use burn_backend::{ExecutionError, Scalar, TensorData};
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
 use smallvec::SmallVec;
 use state::Value;
@@ -187,11 +187,6 @@ pub(crate) fn observe<R>(device: MlirDevice, compute: impl FnOnce() -> R) -> Res
     window.flush()?;
     let result = compute();
     Ok((result, window.graph()))
-}
-
-/// Whether a dtype of Burn's has a counterpart here.
-pub(crate) fn supports(dtype: BurnDType) -> bool {
-    dtype::to_ir(dtype).is_some()
 }
 
 /// A node of the window that is being filled, as seen from a tensor.
