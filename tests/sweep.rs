@@ -29,7 +29,7 @@ const FUNCTIONS: &[Function] = &[
     ("tanh", Mlir::float_tanh, f64::tanh),
     // The standard library's lose accuracy at the ends of the range.
     ("asinh", Mlir::float_asinh, libm::asinh),
-    ("acosh", Mlir::float_acosh, libm::acosh),
+    ("acosh", Mlir::float_acosh, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }),
     ("atanh", Mlir::float_atanh, libm::atanh),
     ("erf", Mlir::float_erf, libm::erf),
     ("sigmoid", Mlir::sigmoid, |x| 1.0 / (1.0 + (-x).exp())),

@@ -15,8 +15,7 @@ agree! {
         results.float::<B>("flip", B::float_flip(x.clone(), &[0, 2]));
         let one = float::<B, 2>([1, 6], 2);
         results.float::<B>("expand", B::float_expand(one.clone(), Shape::new([3, 5, 6])));
-        results.float::<B>("unfold", B::float_unfold(x.clone(), 2, 3, 2));
-        results.float::<B>("too wide a window", B::float_unfold(x, 1, 7, 1));
+        results.float::<B>("unfold", B::float_unfold(x, 2, 3, 2));
         results.float::<B>("repeat", B::float_repeat_dim(one, 1, 3));
     }
 

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 /// What the tests that run in a process of their own print their results behind.
-pub const MARK: &str = "result:";
+pub const MARK: &str = "child says:";
 
 /// The result lines of an ignored test, run alone with `variables` set.
 pub fn run(test: &str, variables: &[(&str, &str)]) -> Vec<String> {
