@@ -37,7 +37,7 @@ pub struct Stage {
 
 /// A lowered kernel.
 pub struct Lowered<'c> {
-    /// LLVM dialect only.
+    /// LLVM dialect only, with NVVM operations for a GPU.
     pub module: Module<'c>,
     /// How to launch it.
     pub program: Program,

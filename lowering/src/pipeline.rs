@@ -102,13 +102,15 @@ fn erase_schedule(module: &Module) {
     }
 }
 
-/// Checks that only operations of the LLVM dialect remain.
+/// Checks that only operations remain that translate to LLVM IR as they are: the LLVM dialect, and
+/// NVIDIA's on top of it.
 fn verify(module: &Module) -> Result<(), LoweringError> {
     let mut foreign = None;
     module.as_operation().walk(WalkOrder::PreOrder, |operation| {
         let name = operation.name();
         let name = name.as_string_ref().as_str().unwrap_or_default();
-        if name.starts_with("llvm.") || name == "builtin.module" {
+        let translates = ["llvm.", "nvvm."].iter().any(|dialect| name.starts_with(dialect));
+        if translates || name == "builtin.module" {
             return WalkResult::Advance;
         }
         foreign = Some(operation.to_string());
