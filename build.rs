@@ -48,7 +48,8 @@ fn check() -> Result<String, String> {
         return Err(format!("{} is version {version}", prefix.display()));
     }
     let built = ask(&config, "--targets-built")?;
-    if let Some(target) = TARGETS.iter().find(|target| !built.split_whitespace().any(|name| name == **target)) {
+    if let Some(target) = TARGETS.iter().find(|target| !built.split_whitespace().any(|name| name == **target))
+    {
         return Err(format!("{} was built without the {target} target", prefix.display()));
     }
     match PARTS.iter().find(|(path, _)| !prefix.join(path).exists()) {

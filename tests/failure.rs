@@ -25,7 +25,9 @@ fn works(device: &Device) {
 
 #[test]
 fn a_missing_device_is_an_error_of_the_tensor() {
-    for (missing, name) in [(MlirDevice::Cuda(0), "cuda:0"), (MlirDevice::Mps, "mps"), (MlirDevice::Vulkan, "vulkan")] {
+    for (missing, name) in
+        [(MlirDevice::Cuda(0), "cuda:0"), (MlirDevice::Mps, "mps"), (MlirDevice::Vulkan, "vulkan")]
+    {
         let device = Device::new(missing);
         let tensor = Tensor::<1>::from_floats([1.0, 2.0], &device) * 3.0;
         let reason = failure(tensor);
@@ -143,7 +145,8 @@ fn a_missing_llvm_is_a_short_error() {
         assert!(text.contains(part), "`{part}` is missing in: {text}");
     }
     let nowhere = "/nonexistent";
-    let all = ["MLIR_SYS_220_PREFIX", "LLVM_SYS_221_PREFIX", "TABLEGEN_220_PREFIX"].map(|name| (name, nowhere));
+    let all =
+        ["MLIR_SYS_220_PREFIX", "LLVM_SYS_221_PREFIX", "TABLEGEN_220_PREFIX"].map(|name| (name, nowhere));
     let (passed, text) = build_script(&all);
     assert!(!passed && text.contains("llvm-config does not run"), "{text}");
     assert!(text.lines().filter(|line| line.starts_with("cargo::error")).count() <= 3, "{text}");

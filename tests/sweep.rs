@@ -47,9 +47,39 @@ const BOUND: f64 = 2.0;
 fn inputs() -> Vec<f32> {
     let mut inputs: Vec<f32> = (0..=u32::MAX / 4093).map(|i| f32::from_bits(i * 4093)).collect();
     let edges = [
-        0.0, f32::MIN_POSITIVE, 1e-45, 1.175_494_2e-38, f32::MAX, f32::INFINITY, f32::NAN, 1.0, 0.5, 2.0, 1.5, 2.5,
-        88.722_83, 88.722_84, 88.8, 87.336_54, 103.278, 103.97, 104.0, 89.415_98, 89.42, 9.010_913, 9.02, 3.92, 4.0,
-        8_388_608.0, 8_388_607.5, 16_777_216.0, 1e5, 117_435.99, 3.141_592_7, 1.570_796_4, 0.785_398_2,
+        0.0,
+        f32::MIN_POSITIVE,
+        1e-45,
+        1.175_494_2e-38,
+        f32::MAX,
+        f32::INFINITY,
+        f32::NAN,
+        1.0,
+        0.5,
+        2.0,
+        1.5,
+        2.5,
+        88.722_83,
+        88.722_84,
+        88.8,
+        87.336_54,
+        103.278,
+        103.97,
+        104.0,
+        89.415_98,
+        89.42,
+        9.010_913,
+        9.02,
+        3.92,
+        4.0,
+        8_388_608.0,
+        8_388_607.5,
+        16_777_216.0,
+        1e5,
+        117_435.99,
+        3.141_592_7,
+        1.570_796_4,
+        0.785_398_2,
     ];
     for edge in edges {
         for step in -40i32..=40 {
@@ -110,10 +140,12 @@ fn every_function_is_within_two_units_in_the_last_place() {
 #[test]
 fn powers_and_angles_are_within_two_units_in_the_last_place() {
     let values: Vec<f32> = inputs().into_iter().step_by(547).collect();
-    let interesting = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e-3, 7.0, 20.0, 127.0, 0.333_333_34];
+    let interesting =
+        [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e-3, 7.0, 20.0, 127.0, 0.333_333_34];
     let mut exponents = interesting.to_vec();
     exponents.extend([f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e10, -1e10, 1e-10]);
-    let pairs: Vec<(f32, f32)> = values.iter().flat_map(|&a| exponents.iter().map(move |&b| (a, b))).collect();
+    let pairs: Vec<(f32, f32)> =
+        values.iter().flat_map(|&a| exponents.iter().map(move |&b| (a, b))).collect();
     let tensor = |values: Vec<f32>| {
         let count = values.len();
         Mlir::float_from_data(TensorData::new(values, [count]), &MlirDevice::Cpu)

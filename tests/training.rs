@@ -25,7 +25,8 @@ fn counts_what_each_step_compiles() {
 #[test]
 fn a_changed_rate_and_step_count_compile_nothing() {
     let steps = child::run("training::counts_what_each_step_compiles", &[("BURN_MLIR_CACHE", "off")]);
-    let compiled: Vec<u64> = steps.iter().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    let compiled: Vec<u64> =
+        steps.iter().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
     assert_eq!(compiled.len(), 6);
     assert!(compiled[0] > 0, "the first step has kernels to compile");
     // Adam's state does not exist before the second step, which is therefore another program.
@@ -45,9 +46,8 @@ fn prints_the_bits_of_three_steps() {
 
 #[test]
 fn three_steps_give_the_same_bits_in_any_process_with_any_threads() {
-    let bits = |threads| {
-        child::run("training::prints_the_bits_of_three_steps", &[("BURN_MLIR_THREADS", threads)])
-    };
+    let bits =
+        |threads| child::run("training::prints_the_bits_of_three_steps", &[("BURN_MLIR_THREADS", threads)]);
     let one = bits("1");
     assert_eq!(one, bits("2"));
     assert_eq!(one, bits("2"));

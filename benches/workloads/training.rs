@@ -1,8 +1,8 @@
 //! Training steps, and the latency of a small network.
 
-use crate::check::values;
+use crate::check::{agrees, values};
 use crate::kernels::{done, normal};
-use crate::{Run, Setup};
+use crate::{Check, Run, Setup};
 use burn::module::Module;
 use burn::nn::attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -23,12 +23,16 @@ pub const WORKLOADS: &[(&str, Setup)] = &[
 ];
 
 /// Steps of Adam on one batch; the loss must fall over the first ten.
-fn training<M: Module + 'static>(device: &Device, module: M, loss: impl Fn(&M) -> Tensor<1> + 'static) -> Run {
+fn training<M: Module + 'static>(
+    device: &Device,
+    module: M,
+    loss: impl Fn(&M) -> Tensor<1> + 'static,
+) -> (Run, Check) {
     let mut optimizer = AdamConfig::new().init();
     let mut module = Some(module);
     let device = device.clone();
     let mut steps = Vec::new();
-    Box::new(move || {
+    let call = move || {
         let Some(current) = module.take() else { return };
         let value = loss(&current);
         let gradients = GradientsParams::from_grads(value.backward(), &current);
@@ -38,7 +42,8 @@ fn training<M: Module + 'static>(device: &Device, module: M, loss: impl Fn(&M) -
             assert!(steps.len() < 10 || steps[9] < steps[0], "the loss does not fall: {steps:?}");
         }
         done(&device);
-    })
+    };
+    (Box::new(call), Box::new(|| {}))
 }
 
 fn classes(count: usize, device: &Device) -> Tensor<1, Int> {
@@ -68,7 +73,7 @@ impl Mlp {
     }
 }
 
-fn mlp_train(device: &Device) -> Run {
+fn mlp_train(device: &Device) -> (Run, Check) {
     let device = device.clone().autodiff();
     let (x, y) = (normal([128, 784], &device), classes(128, &device));
     let cross_entropy = CrossEntropyLossConfig::new().init(&device);
@@ -87,7 +92,7 @@ struct Cnn {
     output: Linear,
 }
 
-fn cnn_train(device: &Device) -> Run {
+fn cnn_train(device: &Device) -> (Run, Check) {
     let device = device.clone().autodiff();
     let conv = |channels| {
         let padding = PaddingConfig2d::Explicit(1, 1, 1, 1);
@@ -140,28 +145,52 @@ impl Block {
     }
 }
 
-fn gpt_block_train(device: &Device) -> Run {
+fn gpt_block_train(device: &Device) -> (Run, Check) {
     let device = device.clone().autodiff();
     let x: Tensor<3> = normal([8, 128, 256], &device);
     let block = Block::new(256, 8, &device);
     training(&device, block, move |block: &Block| block.forward(x.clone()).powi_scalar(2).mean())
 }
 
-fn tiny_mlp(device: &Device) -> Run {
+fn tiny_mlp(device: &Device) -> (Run, Check) {
     let model = Mlp::new(&[6, 64, 8, 4], device);
     let x: Tensor<2> = normal([1, 6], device);
-    Box::new(move || drop(model.forward(x.clone(), |t| t.tanh()).into_data()))
+    let (inputs, checked) = (x.clone(), model.clone());
+    let call = move || drop(model.forward(x.clone(), |t| t.tanh()).into_data());
+    (
+        Box::new(call),
+        Box::new(move || {
+            agrees(&values(&checked.forward(inputs.clone(), |t| t.tanh())), 1e-5, expected(&checked, &inputs))
+        }),
+    )
 }
 
-fn dynamic_shapes(device: &Device) -> Run {
+/// The network's outputs in f64.
+fn expected(model: &Mlp, x: &Tensor<2>) -> impl Fn(usize) -> f64 {
+    let mut activations = values(x);
+    for (index, layer) in model.layers.iter().enumerate() {
+        let weight = values(&layer.weight.val());
+        let bias = layer.bias.as_ref().map(|bias| values(&bias.val())).unwrap_or_default();
+        let outputs = bias.len();
+        let dot =
+            |j: usize| activations.iter().enumerate().map(|(k, a)| a * weight[k * outputs + j]).sum::<f64>();
+        let sums: Vec<f64> = (0..outputs).map(|j| dot(j) + bias[j]).collect();
+        let last = index + 1 == model.layers.len();
+        activations = if last { sums } else { sums.iter().map(|v| v.tanh()).collect() };
+    }
+    move |index| activations[index]
+}
+
+fn dynamic_shapes(device: &Device) -> (Run, Check) {
     let block = Block::new(256, 8, device);
     let device = device.clone();
-    Box::new(move || {
+    let call = move || {
         for step in 0..100 {
             let length = 17 + step * 5;
             let output = block.forward(normal([1, length, 256], &device));
             done(&device);
             drop(output);
         }
-    })
+    };
+    (Box::new(call), Box::new(|| {}))
 }

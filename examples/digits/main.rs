@@ -78,7 +78,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// The test digits that the network takes for another.
-fn wrong_digits(network: &Network, test: &Digits, device: &Device) -> Result<Vec<picture::Wrong>, Box<dyn Error>> {
+fn wrong_digits(
+    network: &Network,
+    test: &Digits,
+    device: &Device,
+) -> Result<Vec<picture::Wrong>, Box<dyn Error>> {
     let network = network.clone().valid();
     let mut wrong = Vec::new();
     for batch in test.in_order(BATCH) {

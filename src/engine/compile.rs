@@ -84,7 +84,9 @@ pub(super) fn label(kernel: &Kernel) -> String {
             let names = if names.is_empty() { "copy".to_string() } else { brief(&names) };
             format!("{names} over {sizes:?} of {}", types.join(", "))
         }
-        Kernel::Scatter(scatter) => format!("scatter {} {:?} of {}", scatter.op, scatter.shape, scatter.dtype),
+        Kernel::Scatter(scatter) => {
+            format!("scatter {} {:?} of {}", scatter.op, scatter.shape, scatter.dtype)
+        }
         Kernel::Sort(sort) => format!("sort {:?} of {}", sort.shape, sort.dtype),
         Kernel::Scan(scan) => format!("scan {} {:?} of {}", scan.op, scan.shape, scan.dtype),
     }
@@ -103,7 +105,9 @@ fn name(instr: &Instr) -> Option<&'static str> {
         Instr::Contract(..) => "contract",
         Instr::Gather(_) => "gather",
         Instr::Random { .. } => "random",
-        Instr::Load { .. } | Instr::Scalar { .. } | Instr::Constant { .. } | Instr::Index { .. } => return None,
+        Instr::Load { .. } | Instr::Scalar { .. } | Instr::Constant { .. } | Instr::Index { .. } => {
+            return None;
+        }
     })
 }
 

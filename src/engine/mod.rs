@@ -141,7 +141,9 @@ pub struct Stats {
 /// What the compiler of this process has done so far, over all devices.
 pub fn stats() -> Stats {
     let engines = ENGINES.lock();
-    let sum = |count: fn(&Engine) -> &AtomicU64| engines.iter().map(|(_, engine)| count(engine).load(Ordering::Relaxed)).sum();
+    let sum = |count: fn(&Engine) -> &AtomicU64| {
+        engines.iter().map(|(_, engine)| count(engine).load(Ordering::Relaxed)).sum()
+    };
     let jit = JIT.stats();
     Stats {
         plans: sum(|engine| &engine.planned),

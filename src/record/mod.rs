@@ -10,8 +10,8 @@ mod cut;
 mod state;
 mod window;
 
-pub(crate) use state::{Block, Storage};
 pub use state::TensorState;
+pub(crate) use state::{Block, Storage};
 
 use crate::engine::{self, Engine};
 use crate::{MlirDevice, MlirError, MlirTensor, dtype};

@@ -1,8 +1,8 @@
 //! The operations a thread has recorded and not yet started.
 
+use super::Position;
 use super::cut::Cut;
 use super::state::{Block, Storage, TensorState, Value};
-use super::Position;
 use crate::engine::{Engine, Executable};
 use crate::{MlirError, MlirTensor};
 use burn_mlir_ir::plan::BufferSource;
@@ -70,7 +70,9 @@ impl Recording {
         match &mut *value {
             Value::Recorded { position, .. } => Ok(position.value),
             Value::Failed(error) => Err(error.clone()),
-            Value::Ready { bound: Some(position), .. } if position.generation == self.generation => Ok(position.value),
+            Value::Ready { bound: Some(position), .. } if position.generation == self.generation => {
+                Ok(position.value)
+            }
             Value::Ready { storage, bound } => {
                 let layout = Layout { offset: 0, ..storage.layout.clone() };
                 let op = Op::Input { slot: self.inputs.len() as u32, layout, donated: false };
