@@ -232,7 +232,9 @@ impl Block {
         for statement in &self.body {
             let of = |operand: &Operand| sets[operand.0 as usize];
             let set = match &statement.instr {
-                Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => walks(access),
+                Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => {
+                    walks(access)
+                }
                 Instr::Gather(gather) => walks(&gather.access) | of(&gather.index),
                 Instr::Scalar { .. } | Instr::Constant { .. } => 0,
                 Instr::Unary(_, a) | Instr::Cast(a) | Instr::Bitcast(a) => of(a),

@@ -27,8 +27,8 @@ pub use dtype_set::DTypeSet;
 pub use graph::{Graph, Node, ValueId};
 pub use infer::{Declared, InferError, Rule, infer};
 pub use kernel::{
-    Block, DimKind, Domain, DomainDim, Gather, Instr, Kernel, KernelId, Operand, Param, ParamId,
-    ParamMode, Scan, Scatter, Sort, Statement, Store,
+    Block, DimKind, Domain, DomainDim, Gather, Instr, Kernel, KernelId, Operand, Param, ParamId, ParamMode,
+    Scan, Scatter, Sort, Statement, Store,
 };
 pub use literal::Literal;
 pub use op::{ArgReduceOp, BinaryOp, CompareOp, Labels, Op, ReduceOp, ScatterOp, SliceDim, UnaryOp};

@@ -88,7 +88,14 @@ impl fmt::Display for Target {
             Self::Host(t) => write!(
                 f,
                 "host {} {} [{}] vector {}x{} fma {} l1 {} l2 {}",
-                t.triple, t.cpu, t.features, t.vector_registers, t.vector_bytes, t.fma, t.l1_bytes, t.l2_bytes
+                t.triple,
+                t.cpu,
+                t.features,
+                t.vector_registers,
+                t.vector_bytes,
+                t.fma,
+                t.l1_bytes,
+                t.l2_bytes
             ),
             Self::Nvptx(t) => write!(f, "nvptx {} {}", t.cpu, t.ptx),
         }

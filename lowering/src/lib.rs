@@ -7,6 +7,7 @@
 
 mod abi;
 mod body;
+mod contraction;
 mod emit;
 mod error;
 mod host;

@@ -28,6 +28,9 @@ static ENGINES: Mutex<Vec<(MlirDevice, Arc<Engine>)>> = Mutex::new(Vec::new());
 /// Plans kept before the oldest half of the table is thrown away.
 const MOST_PLANS: usize = 8192;
 
+/// A graph and what became of it.
+type Planned = (Graph, Arc<Executable>);
+
 /// A device with its compiler.
 pub(crate) struct Engine {
     pub(crate) device: Device,
@@ -35,7 +38,8 @@ pub(crate) struct Engine {
     pub(crate) transfer: Stream,
     pub(crate) random: Random,
     target: Target,
-    plans: Mutex<FxHashMap<u64, Vec<(Graph, Arc<Executable>)>>>,
+    /// By the hash of the graph; graphs are compared as well.
+    plans: Mutex<FxHashMap<u64, Vec<Planned>>>,
     planned: AtomicU64,
     reused: AtomicU64,
 }

@@ -23,9 +23,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use window::Window;
 
+/// The windows of a thread, one per device it has used.
+type Windows = SmallVec<[(MlirDevice, Arc<Window>); 1]>;
+
 thread_local! {
-    /// This thread's windows, one per device it has used.
-    static WINDOWS: RefCell<SmallVec<[(MlirDevice, Arc<Window>); 1]>> = const { RefCell::new(SmallVec::new_const()) };
+    static WINDOWS: RefCell<Windows> = const { RefCell::new(SmallVec::new_const()) };
 }
 
 /// The calling thread's window of `device`.

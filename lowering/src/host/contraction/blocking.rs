@@ -1,7 +1,7 @@
 //! Tile sizes of a packed contraction, from shapes and the target alone: never from the number of
 //! threads, so that results do not depend on it.
 
-use super::structure::Contraction;
+use crate::contraction::Contraction;
 use burn_mlir_ir::HostTarget;
 
 /// Steps of the sum that one iteration of the innermost loop makes.

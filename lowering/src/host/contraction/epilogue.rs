@@ -2,7 +2,7 @@
 
 use super::index::{Index, repeat, segments};
 use super::memory::{self, Array, View, memory_type};
-use super::structure::{Contraction, epilogue};
+use crate::contraction::{Contraction, epilogue};
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::{Emitter, Value};
 use crate::types::value_type;

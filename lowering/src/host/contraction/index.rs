@@ -1,6 +1,8 @@
 //! Index arithmetic in the emitted code, folded here where operands are known.
 
+use crate::contraction::Group;
 use crate::emit::{Emitter, Value};
+use burn_mlir_ir::Access;
 
 /// An `index` value: known now, or an SSA name of type `index`.
 #[derive(Clone, Debug)]
@@ -112,6 +114,29 @@ impl Index {
             (Index::Known(a), Index::Known(b)) => Index::Known(*a.max(b)),
             _ => self.binary(e, "maxsi", other),
         }
+    }
+}
+
+impl Group {
+    /// Emits the offset of `access` at the `linear`-th point of the group.
+    pub fn offset(&self, e: &mut Emitter, access: &Access, linear: &Index) -> Index {
+        let walks = self.walks(access);
+        let mut rest = linear.clone();
+        let mut offset = Index::Known(0);
+        for (position, walk) in walks.iter().enumerate().rev() {
+            let coordinate = if position == 0 { rest.clone() } else { rest.rem(e, walk.size) };
+            if walk.stride != 0 {
+                let step = coordinate.mul(e, walk.stride);
+                offset = offset.add(e, &step);
+            }
+            if position > 0 {
+                if walks[..position].iter().all(|w| w.stride == 0) {
+                    break;
+                }
+                rest = rest.div(e, walk.size);
+            }
+        }
+        offset
     }
 }
 

@@ -5,7 +5,7 @@ use super::epilogue::{self, Epilogue};
 use super::index::{Index, repeat};
 use super::memory::{self, Array, View};
 use super::pack::Packing;
-use super::structure::Contraction;
+use crate::contraction::Contraction;
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::Emitter;
 use crate::types::value_type;

@@ -13,17 +13,17 @@ mod kernel;
 mod memory;
 mod pack;
 mod stream;
-mod structure;
 #[cfg(test)]
 mod tests;
 mod transpose;
 
+use crate::contraction::Contraction;
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Block, HostTarget, Program};
 
 /// Lowers a block that contains a contraction.
 pub(crate) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, LoweringError> {
-    let contraction = structure::Contraction::of(block).map_err(LoweringError::Unsupported)?;
+    let contraction = Contraction::of(block, stream::ROWS).map_err(LoweringError::Unsupported)?;
     let points = contraction.batch.len() * contraction.rows.len() * contraction.columns.len();
     if points == 0 {
         let program = Program::default();

@@ -5,8 +5,8 @@ use super::blocking::{ceil_div, lanes};
 use super::index::{Index, repeat, segments};
 use super::memory::{self, Array, View};
 use super::stream::extends;
-use super::structure::{Factor, Group};
 use super::transpose::transpose;
+use crate::contraction::{Factor, Group};
 use crate::emit::{Emitter, Value};
 use burn_mlir_ir::DType;
 

@@ -8,7 +8,7 @@ use super::blocking::ceil_div;
 use super::epilogue::{self, Epilogue};
 use super::index::{Index, repeat};
 use super::memory::{self, Array, View};
-use super::structure::{Contraction, Factor};
+use crate::contraction::{Contraction, Factor};
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::{Emitter, Value};
 use crate::types::{storage_type, value_type};

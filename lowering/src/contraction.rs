@@ -1,8 +1,6 @@
 //! What a contraction's operands and results look like: which dimensions are batch, row, column
 //! and summed, and how every access walks over them.
 
-use super::index::Index;
-use crate::emit::Emitter;
 use burn_mlir_ir::{Access, Block, DType, DimKind, Instr, Operand, ParamId};
 
 /// Dimensions of the domain walked as one, outermost first.
@@ -70,27 +68,6 @@ impl Group {
         }
         run
     }
-
-    /// Emits the offset of `access` at the `linear`-th point of the group.
-    pub fn offset(&self, e: &mut Emitter, access: &Access, linear: &Index) -> Index {
-        let walks = self.walks(access);
-        let mut rest = linear.clone();
-        let mut offset = Index::Known(0);
-        for (position, walk) in walks.iter().enumerate().rev() {
-            let coordinate = if position == 0 { rest.clone() } else { rest.rem(e, walk.size) };
-            if walk.stride != 0 {
-                let step = coordinate.mul(e, walk.stride);
-                offset = offset.add(e, &step);
-            }
-            if position > 0 {
-                if walks[..position].iter().all(|w| w.stride == 0) {
-                    break;
-                }
-                rest = rest.div(e, walk.size);
-            }
-        }
-        offset
-    }
 }
 
 /// An operand of the contraction.
@@ -138,8 +115,9 @@ impl Contraction {
         reach(&self.columns) + reach(&self.sum) + 1
     }
 
-    /// Finds the parts of `block`, or says why it is not a contraction.
-    pub fn of(block: &Block) -> Result<Self, String> {
+    /// Finds the parts of `block`, or says why it is not a contraction. A side of up to `few` points does not
+    /// become the columns if the other side is longer.
+    pub fn of(block: &Block, few: i64) -> Result<Self, String> {
         let statement = block.contraction().ok_or("no contraction")?;
         let Instr::Contract(a, b) = block.body[statement.0 as usize].instr else {
             return Err("no contraction".into());
@@ -170,7 +148,7 @@ impl Contraction {
             steps.filter(|&step| step != 0).min().unwrap_or(u64::MAX)
         };
         let points = |dims: &[usize]| dims.iter().map(|&d| block.domain[d].size as i64).product::<i64>();
-        let few = |dims: &[usize]| points(dims) <= super::stream::ROWS;
+        let few = |dims: &[usize]| points(dims) <= few;
         let swap = match (few(&rows), few(&columns)) {
             (true, false) => false,
             (false, true) => true,
