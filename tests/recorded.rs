@@ -20,7 +20,8 @@ fn count(graph: &Graph, is: impl Fn(&Op) -> bool) -> usize {
 #[test]
 fn scalars_of_a_user_are_not_part_of_the_structure() {
     let x = || float::<Mlir, 2>([3, 4], 1);
-    let uses: [(&str, fn(MlirTensor, f64) -> MlirTensor); 7] = [
+    type Use = fn(MlirTensor, f64) -> MlirTensor;
+    let uses: [(&str, Use); 7] = [
         ("mul", |x, v| Mlir::float_mul_scalar(x, v.into())),
         ("clamp", |x, v| Mlir::float_clamp(x, (-v).into(), v.into())),
         ("fill", |x, v| {
