@@ -2,8 +2,8 @@
 
 use super::index::{Index, repeat, segments};
 use super::memory::{self, Array, View, memory_type};
-use crate::contraction::{Contraction, epilogue};
 use crate::abi::{PhaseWriter, Scratch};
+use crate::contraction::{Contraction, epilogue};
 use crate::emit::{Emitter, Value};
 use crate::types::value_type;
 use crate::{LoweringError, scalar};
