@@ -1,14 +1,16 @@
 //! Lowering of blocks for NVIDIA GPUs.
 //!
 //! - [`map`]: blocks without reductions;
-//! - [`row`]: blocks that reduce.
+//! - [`row`]: blocks that reduce;
+//! - [`contraction`]: blocks with a contraction.
 //!
 //! A payload is the code of one thread. Its place in the grid, its memory accesses and what it exchanges
 //! with other threads are explicit operations of the llvm and nvvm dialects; its arithmetic is linalg on
-//! the tensors of a [`chunk`] of elements.
+//! the tensors of a [`chunk`] of elements, the sum of a contraction arithmetic on vectors.
 
 mod access;
 mod chunk;
+mod contraction;
 mod map;
 mod row;
 mod writer;
@@ -25,7 +27,7 @@ use melior::{
     },
 };
 
-/// The transform script of maps and rows.
+/// The transform script of all payloads.
 const SCHEDULE: &str = include_str!("schedule.mlir");
 
 /// Bytes of the widest access to memory.
@@ -50,10 +52,10 @@ pub(crate) fn lower<'c>(
 }
 
 fn block(block: &Block) -> Result<Payload, LoweringError> {
-    if block.contraction().is_some() {
-        return Err(LoweringError::Unsupported("contractions on NVIDIA targets".into()));
-    }
     let block = with_lane(block);
+    if block.contraction().is_some() {
+        return contraction::lower(&block);
+    }
     if block.reduces() { row::lower(&block) } else { map::lower(&block) }
 }
 

@@ -3,6 +3,7 @@
 //! `BURN_MLIR_PTXAS` names the assembler; without it nothing is assembled (the test script sets it).
 //! `BURN_MLIR_TEST_DUMP` names a directory for the stages of the last kernel.
 
+mod contractions;
 mod maps;
 mod rows;
 
@@ -18,6 +19,8 @@ const TARGETS: [&str; 2] = ["sm_80", "sm_90a"];
 pub struct Emitted {
     /// How to launch it.
     pub program: Program,
+    /// The payload as it was written.
+    pub payload: String,
     /// The text.
     pub ptx: String,
 }
@@ -53,8 +56,9 @@ pub fn emit(text: &str, target: &str) -> Emitted {
             std::fs::write(PathBuf::from(&directory).join(stage.file_name(index)), &stage.text).unwrap();
         }
     }
+    let payload = stages.iter().find(|stage| stage.name == "linalg").unwrap().text.clone();
     let ptx = stages.into_iter().find(|stage| stage.extension == "ptx").unwrap().text;
-    Emitted { program, ptx }
+    Emitted { program, payload, ptx }
 }
 
 /// What ptxas said about a kernel, or nothing if there is no ptxas.
@@ -94,7 +98,7 @@ pub fn check_for(text: &str, target: &str) -> Emitted {
 }
 
 fn check_text(emitted: &Emitted) {
-    let Emitted { program, ptx } = emitted;
+    let Emitted { program, ptx, .. } = emitted;
     assert!(!ptx.contains(".extern"), "{ptx}");
     assert!(!ptx.contains(".ftz") && !ptx.contains(".approx"), "{ptx}");
     for line in ptx.lines() {
