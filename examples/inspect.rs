@@ -6,8 +6,9 @@
 
 use burn::prelude::*;
 use burn::tensor::activation::gelu;
+use burn_mlir::MlirDevice;
+use burn_mlir::inspect::{self, Stage};
 use burn_mlir::ir::Target;
-use burn_mlir::{MlirDevice, inspect};
 use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,11 +29,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         for kernel in inspect::kernels(&graph, &target)? {
             heading(&format!("{name}: {}", kernel.label), &kernel.kernel);
             for stage in &kernel.stages {
-                heading(&format!("{name}: {} ({})", stage.name, stage.extension), &stage.text);
+                heading(&format!("{name}: {}", title(stage)), &stage.text);
             }
         }
     }
     Ok(())
+}
+
+/// What a reader calls a stage.
+fn title(stage: &Stage) -> &str {
+    match stage.extension {
+        "ll" => "LLVM IR",
+        "s" => "assembly",
+        "ptx" => "PTX",
+        _ => &stage.name,
+    }
 }
 
 fn heading(title: &str, text: &str) {
