@@ -1,7 +1,8 @@
 //! Matrix products, linear layers, attention.
 
-use crate::agreement::{agree, bools, float, int_in};
+use crate::agreement::{agree, bools, float, int_in, ints};
 use burn_backend::ops::AttentionModuleOptions;
+use burn_backend::tensor::IndexingUpdateOp;
 
 agree! {
     fn products<B>(results) within 1e-5 {
@@ -26,6 +27,18 @@ agree! {
             "integers",
             B::int_matmul(int_in::<B, 2>([5, 6], 1, -9, 9), int_in::<B, 2>([6, 3], 2, -9, 9)),
         );
+    }
+
+    /// The product goes to two buffers: one is updated in place.
+    fn a_product_and_its_update<B>(results) within 1e-5 {
+        for columns in [17, 33] {
+            let product = B::float_matmul(float::<B, 2>([7, 33], 1), float::<B, 2>([33, columns], 2));
+            let indices = ints::<B, 1>([2], &[0, 3]);
+            let values = float::<B, 2>([2, columns], 3);
+            let updated = B::float_select_assign(product.clone(), 0, indices, values, IndexingUpdateOp::Add);
+            results.float::<B>(format!("product {columns}"), product);
+            results.float::<B>(format!("update {columns}"), updated);
+        }
     }
 
     fn nothing_to_sum<B>(results) within 0.0 {

@@ -5,7 +5,7 @@ use super::{TILE_ELEMENTS, payload};
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::{Emitter, Value};
 use crate::host::tiles::{Carried, Cut, delinearize, index, index_op, open_carrying_for, open_for};
-use crate::types::{storage_type, value_type};
+use crate::types::storage_type;
 use crate::{LoweringError, Payload, scalar};
 use burn_mlir_ir::{CompareOp, DType, Sort, UnaryOp};
 
@@ -124,9 +124,8 @@ fn comes_before(e: &mut Emitter, sort: &Sort, a: &Value, b: &Value) -> Value {
     if !sort.dtype.is_float() {
         return less;
     }
-    let ty = value_type(sort.dtype);
-    let nan = e.op(format_args!("arith.cmpf uno, {second}, {second} : {ty}"));
-    let number = e.op(format_args!("arith.cmpf ord, {first}, {first} : {ty}"));
+    let nan = scalar::unary(e, UnaryOp::IsNan, sort.dtype, second);
+    let number = scalar::compare(e, CompareOp::Eq, sort.dtype, first, first);
     let last = e.op(format_args!("arith.andi {nan}, {number} : i1"));
     e.op(format_args!("arith.ori {less}, {last} : i1"))
 }

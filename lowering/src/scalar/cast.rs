@@ -6,7 +6,7 @@
 
 use super::constant;
 use crate::emit::{Emitter, Value};
-use crate::types::{storage_type, value_type};
+use crate::types::{same_value, storage_type, value_type};
 use burn_mlir_ir::{CompareOp, DType, DTypeKind, Literal};
 
 /// The type in which values of `dtype` are computed.
@@ -20,10 +20,12 @@ pub(super) fn compute_type(dtype: DType) -> DType {
 /// A value of a float type in its [computing type](compute_type).
 pub(super) fn extend(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
     match dtype {
-        DType::F16 => e.op(format_args!("arith.extf {x} : f16 to f32")),
+        DType::F16 => {
+            let half = e.op(format_args!("arith.bitcast {x} : i16 to f16"));
+            e.op(format_args!("arith.extf {half} : f16 to f32"))
+        }
         DType::BF16 => {
-            let bits = e.op(format_args!("arith.bitcast {x} : bf16 to i16"));
-            let wide = e.op(format_args!("arith.extui {bits} : i16 to i32"));
+            let wide = e.op(format_args!("arith.extui {x} : i16 to i32"));
             let sixteen = e.op("arith.constant 16 : i32");
             let high = e.op(format_args!("arith.shli {wide}, {sixteen} : i32"));
             e.op(format_args!("arith.bitcast {high} : i32 to f32"))
@@ -35,7 +37,10 @@ pub(super) fn extend(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
 /// A value of the [computing type](compute_type) of `dtype` rounded to `dtype`.
 pub(super) fn round(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
     match dtype {
-        DType::F16 => e.op(format_args!("arith.truncf {x} : f32 to f16")),
+        DType::F16 => {
+            let half = e.op(format_args!("arith.truncf {x} : f32 to f16"));
+            e.op(format_args!("arith.bitcast {half} : f16 to i16"))
+        }
         DType::BF16 => {
             let bits = e.op(format_args!("arith.bitcast {x} : f32 to i32"));
             let sixteen = e.op("arith.constant 16 : i32");
@@ -51,8 +56,7 @@ pub(super) fn round(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
             let is_nan = e.op(format_args!("arith.cmpf uno, {x}, {x} : f32"));
             let rounded = e.op(format_args!("arith.select {is_nan}, {nan}, {sum} : i32"));
             let high = e.op(format_args!("arith.shrui {rounded}, {sixteen} : i32"));
-            let low = e.op(format_args!("arith.trunci {high} : i32 to i16"));
-            e.op(format_args!("arith.bitcast {low} : i16 to bf16"))
+            e.op(format_args!("arith.trunci {high} : i32 to i16"))
         }
         _ => x.clone(),
     }
@@ -77,7 +81,7 @@ fn round_to_odd(e: &mut Emitter, x: &Value) -> Value {
 
 /// Conversion; float to integer truncates and saturates with NaN → 0, anything to bool is `!= 0`.
 pub(crate) fn cast(e: &mut Emitter, from: DType, to: DType, x: &Value) -> Value {
-    if value_type(from) == value_type(to) {
+    if same_value(from, to) {
         return x.clone();
     }
     match (from.kind(), to.kind()) {

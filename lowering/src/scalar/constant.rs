@@ -41,13 +41,17 @@ pub(super) fn float(value: f64, dtype: DType) -> String {
     }
 }
 
-/// The right-hand side of a constant of `dtype`: `arith.constant … : type`.
-pub(crate) fn text(dtype: DType, value: Literal) -> String {
+/// The right-hand side of a constant of `dtype`: `arith.constant … : type`. 16-bit floats are of their own type,
+/// so that MLIR rounds them.
+pub(super) fn text(dtype: DType, value: Literal) -> String {
     let ty = value_type(dtype);
-    match dtype.kind() {
-        DTypeKind::Float => format!("arith.constant {} : {ty}", float(value.as_f64(), dtype)),
-        DTypeKind::Bool => format!("arith.constant {}", integer(value) != 0),
-        DTypeKind::Signed | DTypeKind::Unsigned => {
+    match (dtype, dtype.kind()) {
+        (DType::F16 | DType::BF16, _) => {
+            format!("arith.constant {} : {}", float(value.as_f64(), dtype), dtype.name())
+        }
+        (_, DTypeKind::Float) => format!("arith.constant {} : {ty}", float(value.as_f64(), dtype)),
+        (_, DTypeKind::Bool) => format!("arith.constant {}", integer(value) != 0),
+        (_, DTypeKind::Signed | DTypeKind::Unsigned) => {
             let spare = 64 - 8 * dtype.size() as u32;
             format!("arith.constant {} : {ty}", integer(value) << spare >> spare)
         }

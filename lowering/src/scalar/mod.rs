@@ -102,7 +102,11 @@ pub(crate) fn has_binary(op: BinaryOp, dtype: DType) -> bool {
 
 /// A constant of `dtype`.
 pub(crate) fn constant(e: &mut Emitter, dtype: DType, value: Literal) -> Value {
-    e.op(constant::text(dtype, value))
+    let x = e.op(constant::text(dtype, value));
+    match dtype {
+        DType::F16 | DType::BF16 => e.op(format_args!("arith.bitcast {x} : {dtype} to i16")),
+        _ => x,
+    }
 }
 
 /// The width in which floats of `dtype` are computed.

@@ -154,42 +154,41 @@ fn constants_round_once() {
 #[test]
 fn narrow_floats_are_extended_and_rounded_around_a_statement() {
     insta::assert_snapshot!(unary_function(UnaryOp::Sqrt, DType::F16), @r#"
-    func.func @sqrt_f16(%a0: f16) -> f16 {
-      %v1 = arith.extf %a0 : f16 to f32
-      %v2 = math.sqrt %v1 : f32
-      %v3 = arith.truncf %v2 : f32 to f16
-      return %v3 : f16
+    func.func @sqrt_f16(%a0: i16) -> i16 {
+      %v1 = arith.bitcast %a0 : i16 to f16
+      %v2 = arith.extf %v1 : f16 to f32
+      %v3 = math.sqrt %v2 : f32
+      %v4 = arith.truncf %v3 : f32 to f16
+      %v5 = arith.bitcast %v4 : f16 to i16
+      return %v5 : i16
     }
     "#);
     insta::assert_snapshot!(binary_function(BinaryOp::Add, DType::BF16), @r#"
-    func.func @add_bf16(%a0: bf16, %a1: bf16) -> bf16 {
-      %v1 = arith.bitcast %a0 : bf16 to i16
-      %v2 = arith.extui %v1 : i16 to i32
-      %v3 = arith.constant 16 : i32
-      %v4 = arith.shli %v2, %v3 : i32
-      %v5 = arith.bitcast %v4 : i32 to f32
-      %v6 = arith.bitcast %a1 : bf16 to i16
-      %v7 = arith.extui %v6 : i16 to i32
-      %v8 = arith.constant 16 : i32
-      %v9 = arith.shli %v7, %v8 : i32
-      %v10 = arith.bitcast %v9 : i32 to f32
-      %v11 = arith.addf %v5, %v10 : f32
-      %v12 = arith.bitcast %v11 : f32 to i32
-      %v13 = arith.constant 16 : i32
-      %v14 = arith.constant 1 : i32
-      %v15 = arith.constant 32767 : i32
-      %v16 = arith.shrui %v12, %v13 : i32
-      %v17 = arith.andi %v16, %v14 : i32
-      %v18 = arith.addi %v17, %v15 : i32
-      %v19 = arith.addi %v12, %v18 : i32
-      %v20 = arith.constant 4194304 : i32
-      %v21 = arith.ori %v12, %v20 : i32
-      %v22 = arith.cmpf uno, %v11, %v11 : f32
-      %v23 = arith.select %v22, %v21, %v19 : i32
-      %v24 = arith.shrui %v23, %v13 : i32
-      %v25 = arith.trunci %v24 : i32 to i16
-      %v26 = arith.bitcast %v25 : i16 to bf16
-      return %v26 : bf16
+    func.func @add_bf16(%a0: i16, %a1: i16) -> i16 {
+      %v1 = arith.extui %a0 : i16 to i32
+      %v2 = arith.constant 16 : i32
+      %v3 = arith.shli %v1, %v2 : i32
+      %v4 = arith.bitcast %v3 : i32 to f32
+      %v5 = arith.extui %a1 : i16 to i32
+      %v6 = arith.constant 16 : i32
+      %v7 = arith.shli %v5, %v6 : i32
+      %v8 = arith.bitcast %v7 : i32 to f32
+      %v9 = arith.addf %v4, %v8 : f32
+      %v10 = arith.bitcast %v9 : f32 to i32
+      %v11 = arith.constant 16 : i32
+      %v12 = arith.constant 1 : i32
+      %v13 = arith.constant 32767 : i32
+      %v14 = arith.shrui %v10, %v11 : i32
+      %v15 = arith.andi %v14, %v12 : i32
+      %v16 = arith.addi %v15, %v13 : i32
+      %v17 = arith.addi %v10, %v16 : i32
+      %v18 = arith.constant 4194304 : i32
+      %v19 = arith.ori %v10, %v18 : i32
+      %v20 = arith.cmpf uno, %v9, %v9 : f32
+      %v21 = arith.select %v20, %v19, %v17 : i32
+      %v22 = arith.shrui %v21, %v11 : i32
+      %v23 = arith.trunci %v22 : i32 to i16
+      return %v23 : i16
     }
     "#);
 }

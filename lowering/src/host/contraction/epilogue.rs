@@ -1,11 +1,11 @@
 //! What happens to a row of accumulators: the statements after the contraction, and the stores.
 
 use super::index::{Index, repeat, segments};
-use super::memory::{self, Array, View, memory_type};
+use super::memory::{self, Array, View};
 use crate::abi::{PhaseWriter, Scratch};
 use crate::contraction::{Contraction, epilogue};
 use crate::emit::{Emitter, Value};
-use crate::types::value_type;
+use crate::types::{storage_type, value_type};
 use crate::{LoweringError, scalar};
 use burn_mlir_ir::{Access, Block, DType, Instr, Operand};
 use std::collections::HashMap;
@@ -122,7 +122,7 @@ impl<'a> Epilogue<'a> {
                     let stride = self.column_stride(access);
                     if stride == 0 {
                         let x = view.load(e, &offset);
-                        captured.insert(position, memory::loaded(e, statement.dtype, &x));
+                        captured.insert(position, scalar::from_storage(e, statement.dtype, &x));
                     } else {
                         let (tensor, tensor_type) = match self.load_rows.get(&position) {
                             None => view.tensor(e, &offset, length),
@@ -138,7 +138,7 @@ impl<'a> Epilogue<'a> {
                             }
                         };
                         arguments.insert(position, inputs.len());
-                        inputs.push((tensor, tensor_type, memory_type(statement.dtype)));
+                        inputs.push((tensor, tensor_type, storage_type(statement.dtype)));
                     }
                 }
                 Instr::Index { access, offset } | Instr::Random { access, offset, .. } => {
@@ -148,13 +148,20 @@ impl<'a> Epilogue<'a> {
                 _ => {}
             }
         }
-        let outputs: Vec<(Value, String, DType)> = (self.block.stores.iter())
-            .map(|store| {
-                let dtype = self.block.body[store.value.0 as usize].dtype;
-                let (tensor, tensor_type) = memory::empty(e, length, memory_type(dtype));
-                (tensor, tensor_type, dtype)
-            })
-            .collect();
+        // Results are computed where they go: those that have the same value would become one, and then be copied.
+        let mut targets = Vec::new();
+        let mut outputs: Vec<(Value, String, DType)> = Vec::new();
+        for (index, store) in self.block.stores.iter().enumerate() {
+            let dtype = self.block.body[store.value.0 as usize].dtype;
+            let offset = self.offset(e, &store.access, row);
+            let (slice, slice_type) = match self.store_rows.get(&index) {
+                None => self.stores[index].slice(e, &offset, length),
+                Some(scratch) => scratch.slice(e, &[&Index::Known(0)], &[length], &[1]),
+            };
+            let (tensor, tensor_type) = memory::target(e, &slice, &slice_type, length, storage_type(dtype));
+            outputs.push((tensor, tensor_type, dtype));
+            targets.push((offset, slice, slice_type));
+        }
         let list = |items: &[String]| items.join(", ");
         let maps = vec!["affine_map<(j) -> (j)>".to_string(); inputs.len() + outputs.len()];
         let results = list(&outputs.iter().map(|o| o.1.clone()).collect::<Vec<_>>());
@@ -172,33 +179,27 @@ impl<'a> Epilogue<'a> {
         let mut block_arguments: Vec<String> =
             names.iter().zip(&inputs).map(|(name, input)| format!("{name}: {}", input.2)).collect();
         for output in &outputs {
-            block_arguments.push(format!("{}: {}", e.fresh(), memory_type(output.2)));
+            block_arguments.push(format!("{}: {}", e.fresh(), storage_type(output.2)));
         }
         e.line(format_args!("^bb0({}):", list(&block_arguments)));
         let values = self.body(e, &names, &arguments, &captured)?;
         let yielded: Vec<Value> = (self.block.stores.iter())
             .map(|store| {
                 let dtype = self.block.body[store.value.0 as usize].dtype;
-                memory::stored(e, dtype, &values[&(store.value.0 as usize)])
+                scalar::to_storage(e, dtype, &values[&(store.value.0 as usize)])
             })
             .collect();
-        let types: Vec<String> = outputs.iter().map(|o| memory_type(o.2).to_string()).collect();
+        let types: Vec<String> = outputs.iter().map(|o| storage_type(o.2).to_string()).collect();
         e.line(format_args!("linalg.yield {} : {}", list(&yielded), list(&types)));
         let results = if outputs.len() > 1 { format!("({results})") } else { results };
         e.close(format_args!("}} -> {results}"));
-        for (index, store) in self.block.stores.iter().enumerate() {
-            let offset = self.offset(e, &store.access, row);
-            let (view, value, tensor) = (&self.stores[index], position_of(index), &outputs[index].1);
-            let Some(scratch) = self.store_rows.get(&index) else {
-                let (slice, slice_type) = view.slice(e, &offset, length);
-                memory::write(e, (&value, tensor), (&slice, &slice_type));
-                continue;
-            };
-            let (slice, slice_type) = scratch.slice(e, &[&Index::Known(0)], &[length], &[1]);
-            memory::write(e, (&value, tensor), (&slice, &slice_type));
-            let stride = self.column_stride(&store.access);
+        for (index, (offset, slice, slice_type)) in targets.iter().enumerate() {
+            memory::write(e, (&position_of(index), &outputs[index].1), (slice, slice_type));
+            let Some(scratch) = self.store_rows.get(&index) else { continue };
+            let view = &self.stores[index];
+            let stride = self.column_stride(&self.block.stores[index].access);
             repeat(e, &Index::Known(0), length, 1, |e, j| {
-                let place = j.mul(e, stride).add(e, &offset);
+                let place = j.mul(e, stride).add(e, offset);
                 let x = scratch.load(e, &[&j]);
                 view.store(e, &place, &x);
             });
@@ -224,7 +225,7 @@ impl<'a> Epilogue<'a> {
             let type_of = |operand: &Operand| self.block.body[operand.0 as usize].dtype;
             let value = match &statement.instr {
                 Instr::Load { .. } => match arguments.get(&position) {
-                    Some(&input) => memory::loaded(e, dtype, &names[input]),
+                    Some(&input) => scalar::from_storage(e, dtype, &names[input]),
                     None => captured[&position].clone(),
                 },
                 Instr::Scalar { .. } => captured[&position].clone(),

@@ -3,7 +3,6 @@
 use super::index::Index;
 use crate::abi::{PhaseWriter, Scratch, memref_type};
 use crate::emit::{Emitter, Value};
-use crate::scalar;
 use crate::types::storage_type;
 use burn_mlir_ir::{Access, Block, DType, ParamId};
 
@@ -163,7 +162,7 @@ impl View {
             steps.filter(|(s, _)| (**s < 0) == backwards).map(|(&s, d)| s * (d.size as i64 - 1).max(0)).sum()
         };
         let dtype = block.params[param.0 as usize].dtype;
-        let (element, origin) = (memory_type(dtype), -reach(true));
+        let (element, origin) = (storage_type(dtype), -reach(true));
         let size = origin + reach(false) + 1;
         let base = phase.buffer(param.0 as usize);
         let memref = phase.flat(&base, -origin, element, size);
@@ -216,6 +215,21 @@ pub(crate) fn to_tensor(
     (e.op(format_args!("bufferization.to_tensor {memref} restrict : {memref_type} to {tensor}")), tensor)
 }
 
+/// Emits a memref as a tensor whose elements are going to be replaced; returns it and its type.
+pub(crate) fn target(
+    e: &mut Emitter,
+    memref: &Value,
+    memref_type: &str,
+    length: &Index,
+    element: &str,
+) -> (Value, String) {
+    let tensor = format!("tensor<{}x{element}>", length.extent());
+    (
+        e.op(format_args!("bufferization.to_tensor {memref} restrict writable : {memref_type} to {tensor}")),
+        tensor,
+    )
+}
+
 /// Emits an uninitialised vector-sized tensor; returns it and its type.
 pub(crate) fn empty(e: &mut Emitter, length: &Index, element: &str) -> (Value, String) {
     let tensor = format!("tensor<{}x{element}>", length.extent());
@@ -236,35 +250,11 @@ pub(crate) fn zero(element: &str) -> &'static str {
     if element.starts_with('i') { "0" } else { "0.0" }
 }
 
-/// The type in which elements are loaded and stored: 16-bit floats as integers, because LLVM scalarises
-/// masked accesses of theirs through library calls where vectors of them are not native.
-pub(crate) fn memory_type(dtype: DType) -> &'static str {
-    if matches!(dtype, DType::F16 | DType::BF16) { "i16" } else { storage_type(dtype) }
-}
-
-/// Emits the value of a loaded element.
-pub(crate) fn loaded(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
-    let (memory, storage) = (memory_type(dtype), storage_type(dtype));
-    if memory != storage {
-        return e.op(format_args!("arith.bitcast {x} : {memory} to {storage}"));
-    }
-    scalar::from_storage(e, dtype, x)
-}
-
-/// Emits the element to store for a value.
-pub(crate) fn stored(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
-    let (memory, storage) = (memory_type(dtype), storage_type(dtype));
-    if memory != storage {
-        return e.op(format_args!("arith.bitcast {x} : {storage} to {memory}"));
-    }
-    scalar::to_storage(e, dtype, x)
-}
-
 /// Emits the conversion of loaded floats of `dtype`, one or a vector of `lanes`, to the wider type `to`.
 pub(crate) fn extended(e: &mut Emitter, dtype: DType, to: &str, lanes: Option<i64>, x: Value) -> Value {
     let shaped = |element: &str| lanes.map_or(element.to_string(), |n| format!("vector<{n}x{element}>"));
-    let (from, result) = (shaped(memory_type(dtype)), shaped(to));
-    if memory_type(dtype) == to {
+    let (from, result) = (shaped(storage_type(dtype)), shaped(to));
+    if storage_type(dtype) == to {
         return x;
     }
     match dtype {

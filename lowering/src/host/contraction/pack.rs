@@ -8,6 +8,7 @@ use super::stream::extends;
 use super::transpose::transpose;
 use crate::contraction::{Factor, Group};
 use crate::emit::{Emitter, Value};
+use crate::scalar;
 use burn_mlir_ir::DType;
 
 /// A packed operand and how it is made.
@@ -289,10 +290,10 @@ impl Packing<'_> {
 
     fn convert(&self, e: &mut Emitter, x: Value) -> Value {
         let types = &self.factor.types;
-        let mut value = memory::loaded(e, types[0], &x);
+        let mut value = scalar::from_storage(e, types[0], &x);
         for pair in types.windows(2) {
             if pair[0] != pair[1] {
-                value = crate::scalar::cast(e, pair[0], pair[1], &value);
+                value = scalar::cast(e, pair[0], pair[1], &value);
             }
         }
         value

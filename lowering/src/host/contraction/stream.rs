@@ -11,7 +11,7 @@ use super::memory::{self, Array, View};
 use crate::abi::{PhaseWriter, Scratch};
 use crate::contraction::{Contraction, Factor};
 use crate::emit::{Emitter, Value};
-use crate::types::{storage_type, value_type};
+use crate::types::{same_value, storage_type, value_type};
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Block, HostTarget, Phase, Program};
 
@@ -71,7 +71,7 @@ pub(crate) fn lower(
 pub(crate) fn extends(factor: &Factor) -> bool {
     let types = &factor.types;
     types.windows(2).all(|pair| {
-        value_type(pair[0]) == value_type(pair[1])
+        same_value(pair[0], pair[1])
             || pair[0].is_float() && pair[1].is_float() && pair[0].size() < pair[1].size()
     }) && storage_type(types[0]) == value_type(types[0])
 }
