@@ -3,6 +3,7 @@
 use burn_backend::{BoolStore, DType, Scalar};
 use burn_mlir_ir as ir;
 use half::{bf16, f16};
+use std::cmp::Ordering;
 
 /// The compiler's type for one of Burn's; `None` for the types this backend does not have
 /// (32-bit truth values, quantised floats).
@@ -44,6 +45,25 @@ pub(crate) fn to_burn(dtype: ir::DType) -> DType {
         ir::DType::U8 => DType::U8,
         ir::DType::Bool => DType::Bool(BoolStore::Native),
     }
+}
+
+/// The value of an integer type next to a scalar, and where the scalar lies from there: `Equal` unless it is
+/// out of the type's range.
+pub(crate) fn nearest(value: Scalar, dtype: ir::DType) -> (Scalar, Ordering) {
+    let exact = match value {
+        Scalar::Int(v) => i128::from(v),
+        Scalar::UInt(v) => i128::from(v),
+        Scalar::Float(_) | Scalar::Bool(_) => return (value, Ordering::Equal),
+    };
+    let bits = 8 * dtype.size();
+    let (low, high) = match dtype.kind() {
+        ir::DTypeKind::Signed => (-1 << (bits - 1), (1 << (bits - 1)) - 1),
+        ir::DTypeKind::Unsigned => (0, (1 << bits) - 1),
+        ir::DTypeKind::Float | ir::DTypeKind::Bool => return (value, Ordering::Equal),
+    };
+    let near = exact.clamp(low, high);
+    let scalar = i64::try_from(near).map_or(Scalar::UInt(near as u64), Scalar::Int);
+    (scalar, exact.cmp(&near))
 }
 
 /// The bits of a scalar as a kernel argument of type `dtype`: the value converted as Rust's `as`

@@ -1,7 +1,7 @@
 //! Elementwise operations.
 
 use crate::agreement::{F32, I32, agree, bools, float, float_in, floats, int_in, ints};
-use burn_backend::BoolDType;
+use burn_backend::{BoolDType, FloatDType, IntDType};
 
 agree! {
     fn functions<B>(results) within 2e-6 {
@@ -103,6 +103,34 @@ agree! {
             results.int::<B>(format!("power {exponent}"), power);
         }
         results.int::<B>("powers", B::int_powi(small.clone(), B::int_abs(small)));
+    }
+
+    fn scalars_out_of_range<B>(results) within 0.0 {
+        let native = BoolDType::Native;
+        let x = B::int_cast(ints::<B, 1>([5], &[0, 1, -1, 127, -128]), IntDType::I8);
+        for bound in [-129, -128, 127, 128, 300] {
+            let name = |op: &str| format!("{op} {bound}");
+            results.bool::<B>(name("equal"), B::int_equal_elem(x.clone(), bound.into(), native));
+            results.bool::<B>(name("not equal"), B::int_not_equal_elem(x.clone(), bound.into(), native));
+            results.bool::<B>(name("greater"), B::int_greater_elem(x.clone(), bound.into(), native));
+            results.bool::<B>(name("lower"), B::int_lower_elem(x.clone(), bound.into(), native));
+            let greater_equal = B::int_greater_equal_elem(x.clone(), bound.into(), native);
+            results.bool::<B>(name("greater equal"), greater_equal);
+            results.bool::<B>(name("lower equal"), B::int_lower_equal_elem(x.clone(), bound.into(), native));
+        }
+        results.int::<B>("at least", B::int_clamp_min(x.clone(), (-200).into()));
+        results.int::<B>("at most", B::int_clamp_max(x, 200.into()));
+    }
+
+    /// One element more than a vector has.
+    fn choices_of_narrow_floats<B>(results) within 0.0 {
+        for dtype in [FloatDType::F16, FloatDType::BF16] {
+            for size in [1, 9, 17, 33] {
+                let x = B::float_cast(float::<B, 1>([size], 1), dtype);
+                let mask = B::float_lower_elem(x.clone(), 0.0.into(), BoolDType::Native);
+                results.float::<B>(format!("{dtype:?}[{size}]"), B::float_mask_fill(x, mask, 1.5.into()));
+            }
+        }
     }
 
     fn casts<B>(results) within 0.0 {

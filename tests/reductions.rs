@@ -1,7 +1,7 @@
 //! Reductions, prefix combinations and sorting.
 
 use crate::agreement::{I32, agree, float, float_in, floats, int_in};
-use burn_backend::BoolDType;
+use burn_backend::{BoolDType, IntDType};
 
 agree! {
     fn over_axes<B>(results) within 1e-5 {
@@ -40,6 +40,15 @@ agree! {
         let x = floats::<B>(&[1.0, 3.0, 3.0, -2.0, -2.0]);
         results.int::<B>("first maximum", B::float_argmax(x.clone(), 0, I32));
         results.int::<B>("first minimum", B::float_argmin(x, 0, I32));
+    }
+
+    fn positions_in_narrow_integers<B>(results) within 0.0 {
+        let x = || B::int_cast(B::int_arange(-290..10, &Default::default(), I32), IntDType::I8);
+        let largest = B::int_equal_elem(x(), 127.into(), BoolDType::Native);
+        let x = B::int_mask_fill(x(), largest, 0.into());
+        results.int::<B>("maximum", B::int_argmax(x.clone(), 0));
+        results.int::<B>("minimum", B::int_argmin(x.clone(), 0));
+        results.int::<B>("with values", B::int_max_dim_with_indices(x, 0).1);
     }
 
     fn truth<B>(results) within 0.0 {

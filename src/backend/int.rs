@@ -138,35 +138,40 @@ impl IntTensorOps<Mlir> for Mlir {
     }
 
     fn int_argmax(tensor: MlirTensor, dim: usize) -> MlirTensor {
-        tensor.arg_reduce(ArgReduceOp::ArgMax, &[dim], tensor.dtype)
+        tensor.arg_reduce(ArgReduceOp::ArgMax, &[dim], position_type(&tensor))
     }
 
     fn int_argmin(tensor: MlirTensor, dim: usize) -> MlirTensor {
-        tensor.arg_reduce(ArgReduceOp::ArgMin, &[dim], tensor.dtype)
+        tensor.arg_reduce(ArgReduceOp::ArgMin, &[dim], position_type(&tensor))
     }
 
     fn int_max_dim_with_indices(tensor: MlirTensor, dim: usize) -> (MlirTensor, MlirTensor) {
-        tensor.reduce_with_indices(ReduceOp::Max, dim, tensor.dtype)
+        tensor.reduce_with_indices(ReduceOp::Max, dim, position_type(&tensor))
     }
 
     fn int_min_dim_with_indices(tensor: MlirTensor, dim: usize) -> (MlirTensor, MlirTensor) {
-        tensor.reduce_with_indices(ReduceOp::Min, dim, tensor.dtype)
+        tensor.reduce_with_indices(ReduceOp::Min, dim, position_type(&tensor))
     }
 
     fn int_argsort(tensor: MlirTensor, dim: usize, descending: bool) -> MlirTensor {
-        tensor.argsort(dim, descending, tensor.dtype)
+        tensor.argsort(dim, descending, position_type(&tensor))
     }
 
     fn int_sort_with_indices(tensor: MlirTensor, dim: usize, descending: bool) -> (MlirTensor, MlirTensor) {
-        tensor.sort_with_indices(dim, descending, tensor.dtype)
+        tensor.sort_with_indices(dim, descending, position_type(&tensor))
     }
 
     fn int_argtopk(tensor: MlirTensor, dim: usize, k: usize) -> MlirTensor {
-        tensor.argsort(dim, true, tensor.dtype).first(dim, k)
+        tensor.argsort(dim, true, position_type(&tensor)).first(dim, k)
     }
 
     fn int_topk_with_indices(tensor: MlirTensor, dim: usize, k: usize) -> (MlirTensor, MlirTensor) {
         let indices = Self::int_argtopk(tensor.clone(), dim, k);
         (tensor.gather(dim, &indices), indices)
     }
+}
+
+/// The type of positions in a tensor: Burn expects the tensor's own, which narrow types are too small for.
+fn position_type(tensor: &MlirTensor) -> ir::DType {
+    if tensor.dtype.size() < 4 { ir::DType::I64 } else { tensor.dtype }
 }

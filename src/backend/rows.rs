@@ -211,11 +211,11 @@ macro_rules! numeric_rows {
         }
 
         fn $clamp_min(tensor: MlirTensor, min: Scalar) -> MlirTensor {
-            tensor.binary_scalar(BinaryOp::Max, min)
+            tensor.clamp_min(min)
         }
 
         fn $clamp_max(tensor: MlirTensor, max: Scalar) -> MlirTensor {
-            tensor.binary_scalar(BinaryOp::Min, max)
+            tensor.clamp_max(max)
         }
 
         fn $clamp(tensor: MlirTensor, min: Scalar, max: Scalar) -> MlirTensor {

@@ -1,9 +1,10 @@
 //! Elementwise operations; operands broadcast against each other.
 
 use super::{apply, invalid};
-use crate::MlirTensor;
+use crate::{MlirTensor, dtype};
 use burn_backend::Scalar;
 use burn_mlir_ir::{BinaryOp, CompareOp, DType, Op, Shape, UnaryOp};
+use std::cmp::Ordering;
 
 /// The shape two or more shapes broadcast to: extents are equal or 1, missing leading ones are 1.
 pub(super) fn broadcast_shape(shapes: &[&[usize]]) -> Option<Shape> {
@@ -98,9 +99,32 @@ impl MlirTensor {
         self.binary(op, &self.fill_like(rhs))
     }
 
-    /// A comparison of each element with a scalar that a user chose.
+    /// A comparison of each element with a scalar that a user chose, which need not be of the elements' type.
     pub(crate) fn compare_scalar(&self, op: CompareOp, rhs: Scalar) -> Self {
-        self.compare(op, &self.fill_like(rhs))
+        let (near, side) = dtype::nearest(rhs, self.dtype);
+        let op = match (side, op) {
+            (Ordering::Equal, op) => op,
+            (Ordering::Less, CompareOp::Ne | CompareOp::Gt | CompareOp::Ge) => CompareOp::Ge,
+            (Ordering::Less, _) => CompareOp::Lt,
+            (Ordering::Greater, CompareOp::Ne | CompareOp::Lt | CompareOp::Le) => CompareOp::Le,
+            (Ordering::Greater, _) => CompareOp::Gt,
+        };
+        self.compare(op, &self.fill_like(near))
+    }
+
+    /// The larger, or the smaller, of each element and a bound, which need not be of the elements' type.
+    fn bounded(&self, op: BinaryOp, bound: Scalar) -> Self {
+        self.binary_scalar(op, dtype::nearest(bound, self.dtype).0)
+    }
+
+    /// `max(self, low)`; NaN stays NaN.
+    pub(crate) fn clamp_min(&self, low: Scalar) -> Self {
+        self.bounded(BinaryOp::Max, low)
+    }
+
+    /// `min(self, high)`; NaN stays NaN.
+    pub(crate) fn clamp_max(&self, high: Scalar) -> Self {
+        self.bounded(BinaryOp::Min, high)
     }
 
     /// A function of each element and a constant of a formula.
@@ -163,7 +187,7 @@ impl MlirTensor {
 
     /// `min(max(self, low), high)`; NaN stays NaN.
     pub(crate) fn clamp(&self, low: Scalar, high: Scalar) -> Self {
-        self.binary_scalar(BinaryOp::Max, low).binary_scalar(BinaryOp::Min, high)
+        self.clamp_min(low).clamp_max(high)
     }
 
     /// `self^exponent`. The exponents of everyday formulas become products, roots and quotients;
