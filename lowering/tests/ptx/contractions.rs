@@ -181,7 +181,7 @@ fn an_unfolded_convolution_with_groups() {
 
 #[test]
 fn every_type() {
-    for dtype in DType::all().into_iter().filter(|&dtype| dtype != DType::Bool) {
+    for dtype in DType::all().filter(|&dtype| dtype != DType::Bool) {
         for (m, n, k) in [(128, 128, 128), (33, 21, 50)] {
             let emitted = check(&matrix_product(m, n, k, dtype));
             let add = match dtype {
