@@ -224,10 +224,8 @@ impl<'a> Rows<'a> {
         self.lanes.invariants(&mut known, &wanted, !self.lanes.block.reduction_dims())?;
         let known = known;
         let identities = self.identities(&accumulators, width);
-        let strip = match &part {
-            None => self.strip(width),
-            Some(_) => None,
-        };
+        // Parts of rows beside each other are short.
+        let strip = if part.is_none() || self.across { self.strip(width) } else { None };
         let Some((size, length)) = strip else {
             return self.space(
                 width,
@@ -240,8 +238,11 @@ impl<'a> Rows<'a> {
                 },
             );
         };
-        let (zero, limit) = (self.lanes.zero(), index(self.lanes.e(), size));
-        let open = open_carrying_for(self.lanes.e(), &zero, &limit, length, &identities);
+        let (from, limit) = match part {
+            Some(part) => (part.from, part.to),
+            None => (self.lanes.zero(), index(self.lanes.e(), size)),
+        };
+        let open = open_carrying_for(self.lanes.e(), &from, &limit, length, &identities);
         let length = index(self.lanes.e(), length);
         let to = index_op(self.lanes.e(), "arith.addi", &open.variable, &length);
         let to = index_op(self.lanes.e(), "arith.minsi", &to, &limit);
