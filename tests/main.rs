@@ -14,6 +14,7 @@ mod pools;
 mod randomness;
 mod recorded;
 mod reductions;
+mod stages;
 mod support;
 mod sweep;
 mod training;
