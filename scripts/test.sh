@@ -7,6 +7,11 @@ cd "$(dirname "$0")/.."
 tools=target/test-tools
 if [ -z "${BURN_MLIR_PTXAS:-}" ]; then
   if [ ! -x "$tools/ptxas" ]; then
+    if ! python3 -m pip --version >/dev/null 2>&1; then
+      sudo=""
+      [ "$(id -u)" = 0 ] || sudo=sudo
+      $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends python3-pip >/dev/null
+    fi
     mkdir -p "$tools"
     python3 -m pip download -q --no-deps --only-binary=:all: -d "$tools/wheel" nvidia-cuda-nvcc
     python3 - "$tools" <<'PYTHON'
