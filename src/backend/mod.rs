@@ -18,7 +18,7 @@ use burn_backend::ops::TransactionOps;
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
     Backend, BackendTypes, BoolStore, DType, DTypeUsage, DTypeUsageSet, DeviceId, ExecutionError, FloatDType,
-    GraphUnsupported, IntDType, Scalar, TensorData,
+    GraphUnsupported, IntDType, MemoryPoolUsage, Scalar, TensorData,
 };
 use burn_mlir_ir as ir;
 
@@ -50,6 +50,19 @@ impl Backend for Mlir {
 
     fn flush(device: &MlirDevice) -> Result<(), ExecutionError> {
         record::flush(*device)
+    }
+
+    fn memory_cleanup(device: &MlirDevice) {
+        record::memory_cleanup(*device);
+    }
+
+    fn memory_pool_usage(device: &MlirDevice) -> Option<MemoryPoolUsage> {
+        let usage = record::memory_usage(*device).ok()?;
+        Some(MemoryPoolUsage {
+            bytes_in_use: usage.in_use as u64,
+            bytes_reserved: usage.reserved as u64,
+            ..MemoryPoolUsage::default()
+        })
     }
 
     fn dtype_usage(_: &MlirDevice, dtype: DType) -> DTypeUsageSet {

@@ -17,6 +17,7 @@ use crate::engine::{self, Engine};
 use crate::{MlirDevice, MlirError, MlirTensor, dtype};
 use burn_backend::{ExecutionError, Scalar, TensorData};
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
+use burn_mlir_runtime::MemoryUsage;
 use smallvec::SmallVec;
 use state::Value;
 use std::cell::RefCell;
@@ -181,6 +182,18 @@ pub(crate) fn sync(device: MlirDevice) -> Result<(), ExecutionError> {
     let window = window(device)?;
     window.flush()?;
     Ok(window.wait()?)
+}
+
+/// Gives memory kept for reuse back to the system.
+pub(crate) fn memory_cleanup(device: MlirDevice) {
+    if let Ok(engine) = engine::engine(device) {
+        engine.device.memory_cleanup();
+    }
+}
+
+/// How much memory is in use and reserved.
+pub(crate) fn memory_usage(device: MlirDevice) -> Result<MemoryUsage, MlirError> {
+    Ok(engine::engine(device)?.device.memory_usage())
 }
 
 /// Runs `compute` on a fresh window and returns the graph it recorded, with what is alive as results.

@@ -6,11 +6,11 @@
 //! turns back into vectors.
 
 use super::writer::{GLOBAL, KernelWriter};
-use crate::body::{self, Surroundings};
+use crate::body;
 use crate::emit::{Emitter, Value};
 use crate::error::LoweringError;
-use crate::host::lanes::{Form, tensor_type, vector_type, zero_of};
-use crate::host::tiles::{index, index_op};
+use crate::host::lanes::{Around, Form, tensor_type, vector_type, zero_of};
+use crate::host::tiles::index;
 use crate::scalar;
 use crate::types::storage_type;
 use burn_mlir_ir::{Block, Instr, Operand};
@@ -52,36 +52,6 @@ pub(super) struct Evaluator<'a> {
     pub kernel: KernelWriter,
     scalars: Vec<Value>,
     zero: Value,
-}
-
-/// The coordinates and arguments inside a linalg region or outside any.
-struct Around<'a> {
-    lane: Option<usize>,
-    coordinates: &'a [Value],
-    scalars: &'a [Value],
-}
-
-impl Surroundings for Around<'_> {
-    fn coordinate(&mut self, e: &mut Emitter, dim: usize) -> Value {
-        if self.lane == Some(dim) {
-            let lane = e.op("linalg.index 0 : index");
-            return index_op(e, "arith.addi", &lane, &self.coordinates[dim]);
-        }
-        self.coordinates[dim].clone()
-    }
-
-    fn scalar(&mut self, _: &mut Emitter, slot: usize) -> Value {
-        self.scalars[slot].clone()
-    }
-
-    fn element(
-        &mut self,
-        _: &mut Emitter,
-        index: usize,
-        _: &[Option<Value>],
-    ) -> Result<Value, LoweringError> {
-        Err(LoweringError::Unsupported(format!("statement {index} where it is used")))
-    }
 }
 
 impl<'a> Evaluator<'a> {

@@ -71,10 +71,13 @@ pub(crate) struct Lanes<'a> {
 }
 
 /// The coordinates and arguments inside a linalg region or outside any.
-struct Around<'a> {
-    lane: Option<usize>,
-    coordinates: &'a [Value],
-    scalars: &'a [Value],
+pub(crate) struct Around<'a> {
+    /// The lane dimension, inside a region over its lanes.
+    pub lane: Option<usize>,
+    /// Where each dimension is; for the lane dimension, its first lane.
+    pub coordinates: &'a [Value],
+    /// The scalar arguments.
+    pub scalars: &'a [Value],
 }
 
 impl Surroundings for Around<'_> {
