@@ -88,7 +88,7 @@ fn inner_loop(assembly: &str) -> Vec<&str> {
         let length = after.iter().position(|line| label(line).is_some()).unwrap_or(after.len());
         let body = &after[..length];
         let jumps = |line: &&str| line.trim_start().starts_with('j') && line.ends_with(&format!(".L{name}"));
-        if let Some(end) = body.iter().position(|line| jumps(&line))
+        if let Some(end) = body.iter().position(jumps)
             && count(&body[..end]) > count(&best)
         {
             best = body[..end].to_vec();
