@@ -1,4 +1,27 @@
-//! burn-mlir: a tensor compiler that plugs into Burn as a backend.
+//! A tensor compiler that plugs into [Burn](https://burn.dev) 0.22 as a backend.
+//!
+//! [`Mlir`] implements `burn_backend::Backend`: every tensor operation is recorded as one operation of
+//! a small intermediate representation ([`ir`]); when a value is needed, what was recorded is fused into
+//! kernels, compiled through MLIR and LLVM where that has not been done before, and launched.
+//!
+//! With Burn's own `Tensor`, give it this crate's device:
+//!
+//! ```no_run
+//! use burn::tensor::{Device, Tensor};
+//! use burn_mlir::MlirDevice;
+//!
+//! let device = Device::new(MlirDevice::Cpu);
+//! let x = Tensor::<2>::ones([64, 256], &device);
+//! let y = (x.clone() * 1.5 + 0.3).tanh() * x;
+//! println!("{}", y.sum()); // computed here, by one kernel
+//! ```
+//!
+//! That needs the entry in `[patch.crates-io]` which the README explains. Code that is generic over
+//! `Backend` needs nothing but `Mlir`.
+//!
+//! - [`inspect`] shows what operations become, for any target;
+//! - [`stats`] counts what was planned, compiled and found;
+//! - errors are [`MlirError`]s that travel with a tensor and surface when it is read.
 
 mod backend;
 mod device;

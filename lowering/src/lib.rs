@@ -2,7 +2,7 @@
 //! to launch it.
 //!
 //! A kernel becomes MLIR text: linalg on tensors for its arithmetic, scf, memref and vector for what
-//! linalg cannot say. Parsing verifies it; the pass pipelines of [`pipeline`] and the transform
+//! linalg cannot say. Parsing verifies it; the pass pipelines of `pipeline.rs` and the transform
 //! scripts beside the code vectorise, bufferise and lower it. The code needs no symbol from outside.
 
 mod abi;
