@@ -34,6 +34,9 @@ struct Options {
     /// One workload in this process: prints its two times.
     #[arg(long, hide = true)]
     child: Option<String>,
+    /// Only its first call.
+    #[arg(long, hide = true)]
+    once: bool,
     /// Given by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -57,9 +60,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     if let Some(name) = &options.child {
-        return child(name);
+        return child(name, options.once);
     }
-    for (name, _) in workloads() {
+    for name in workloads().iter().map(|(name, _)| *name).chain([COLD_START]) {
         if options.only.is_empty() || options.only.iter().any(|only| only == name) {
             println!("{}", measure(name, options.threads)?);
         }
@@ -67,18 +70,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// The start of a process to the end of its first training step: `ms` with the cache filled.
+const COLD_START: &str = "cold_start_mlp";
+
 /// Runs a workload in two fresh processes that share a kernel cache, empty at first.
 fn measure(name: &str, threads: Option<usize>) -> Result<serde_json::Value, Box<dyn Error>> {
     let cache = tempfile::tempdir()?;
     let run = || -> Result<Vec<f64>, Box<dyn Error>> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["--child", name]).env("BURN_MLIR_CACHE", cache.path());
+        command.env("BURN_MLIR_CACHE", cache.path());
+        match name {
+            COLD_START => command.args(["--child", "mlp_train_f32", "--once"]),
+            _ => command.args(["--child", name]),
+        };
         if let Some(threads) = threads {
             command.env("BURN_MLIR_THREADS", threads.to_string());
         }
+        let start = Instant::now();
         let output = command.output()?;
+        let whole = start.elapsed().as_secs_f64() * 1e3;
         if !output.status.success() {
             return Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr)).into());
+        }
+        if name == COLD_START {
+            return Ok(vec![whole; 2]);
         }
         let text = String::from_utf8(output.stdout)?;
         Ok(text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
@@ -99,7 +114,7 @@ fn round(milliseconds: f64) -> f64 {
 }
 
 /// Prints the first call's time and the median of the later ones.
-fn child(name: &str) -> Result<(), Box<dyn Error>> {
+fn child(name: &str, once: bool) -> Result<(), Box<dyn Error>> {
     let workloads = workloads();
     let (_, setup) = workloads.iter().find(|(known, _)| *known == name).ok_or("no such workload")?;
     let device = Device::new(MlirDevice::Cpu);
@@ -111,6 +126,9 @@ fn child(name: &str) -> Result<(), Box<dyn Error>> {
         start.elapsed().as_secs_f64() * 1e3
     };
     let first = time();
+    if once {
+        return Ok(());
+    }
     check();
     let begin = Instant::now();
     (0..3).for_each(|_| {
