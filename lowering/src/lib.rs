@@ -67,6 +67,11 @@ pub fn lower<'c>(
     stages: bool,
 ) -> Result<Lowered<'c>, LoweringError> {
     let target = match target {
+        // Without it every polynomial would call a library, one lane at a time.
+        Target::Host(target) if !target.fma => {
+            let reason = format!("the processor {} has no fused multiply-add (x86-64-v3 does)", target.cpu);
+            return Err(LoweringError::Unsupported(reason));
+        }
         Target::Host(target) => target,
         Target::Nvptx(_) => return nvptx::lower(context, kernel, stages),
     };

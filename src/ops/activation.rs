@@ -70,7 +70,8 @@ impl MlirTensor {
     pub(crate) fn softmax(&self, axis: usize) -> Self {
         self.in_wide(|x| {
             let powers = x.sub(&x.reduce(ReduceOp::Max, &[axis])).exp();
-            powers.div(&powers.sum(&[axis]))
+            // One division a row: a division an element took a quarter of the time of the whole.
+            powers.mul(&powers.sum(&[axis]).recip())
         })
     }
 
@@ -91,7 +92,7 @@ impl MlirTensor {
             };
             let max = x.reduce(ReduceOp::Max, &[axis]).at_least(least);
             let powers = x.sub(&max).exp();
-            powers.div(&powers.sum(&[axis]).at_least(smallest))
+            powers.mul(&powers.sum(&[axis]).at_least(smallest).recip())
         })
     }
 }
