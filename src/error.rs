@@ -4,7 +4,8 @@ use burn_backend::ExecutionError;
 use std::sync::Arc;
 
 /// An error of the backend. It travels with the tensor it happened to and surfaces when the tensor
-/// is read, or at the next synchronisation, as an [`ExecutionError`].
+/// is read, or at the next synchronisation, as an [`ExecutionError`]. An index out of range, which is
+/// found while a kernel runs, is reported once by the thread's next read or synchronisation.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MlirError {
     /// The recorded operations cannot be planned.

@@ -65,6 +65,35 @@ fn shapes_that_do_not_fit_name_the_operation_and_the_shapes() {
 }
 
 #[test]
+fn a_failed_operation_fails_no_neighbour() {
+    let device = device();
+    let a = Tensor::<1>::from_floats([1.0, 2.0], &device);
+    let doubled = a.clone() * 2.0;
+    let huge = Tensor::<1>::ones([1usize << 45], &device) + 1.0;
+    let sum = (doubled.clone() + a).sum();
+    let reason = failure(huge);
+    assert!(reason.contains("out of memory"), "{reason}");
+    assert_eq!(doubled.into_data().iter::<f32>().collect::<Vec<_>>(), [2.0, 4.0]);
+    assert_eq!(sum.into_scalar::<f32>(), 9.0);
+}
+
+#[test]
+#[ignore = "run alone by the test that sets the number of threads"]
+fn sums_on_as_many_threads_as_it_is_told() {
+    let sum = Tensor::<1>::ones([1 << 20], &device()).sum().into_scalar::<f32>();
+    println!("{MARK} {sum}");
+}
+
+#[test]
+fn numbers_of_threads_that_make_no_sense_do_no_harm() {
+    for threads in ["0", "abc", "-1", "", "99999"] {
+        let variables = [("BURN_MLIR_THREADS", threads)];
+        let lines = child::run("failure::sums_on_as_many_threads_as_it_is_told", &variables);
+        assert_eq!(lines, ["1048576"], "with `{threads}`");
+    }
+}
+
+#[test]
 fn an_index_out_of_range_is_reported_once() {
     let device = device();
     let table = Tensor::<2>::ones([4, 3], &device);

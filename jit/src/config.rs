@@ -1,5 +1,6 @@
 //! What a user can choose.
 
+use crate::warn::warn;
 use std::{env, path::PathBuf};
 
 /// Where code is kept and what is written about it.
@@ -42,7 +43,9 @@ impl Config {
             Some(text) => match text.trim().parse::<u64>() {
                 Ok(mib) => mib.saturating_mul(1 << 20),
                 Err(_) => {
-                    tracing::warn!("BURN_MLIR_CACHE_SIZE is `{text}`, which is no number of MiB: ignored");
+                    warn(format_args!(
+                        "BURN_MLIR_CACHE_SIZE is `{text}`, which is no number of MiB: ignored"
+                    ));
                     MAX_BYTES
                 }
             },

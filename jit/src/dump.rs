@@ -1,6 +1,6 @@
 //! Writing every stage of every kernel to a directory.
 
-use crate::{Stage, key};
+use crate::{Stage, key, warn::warn};
 use parking_lot::Mutex;
 use std::{
     fs::{self, OpenOptions},
@@ -25,7 +25,7 @@ impl Dump {
     /// Writes a kernel's files and its line of the index. A failure is reported and does no harm.
     pub fn write(&self, key: &str, kernel: &str, cpu: &str, label: &str, time: Duration, stages: &[Stage]) {
         if let Err(error) = self.try_write(key, kernel, cpu, label, time, stages) {
-            tracing::warn!("cannot write to {}: {error}", self.directory.display());
+            warn(format_args!("cannot write to {}: {error}", self.directory.display()));
         }
     }
 

@@ -25,6 +25,7 @@ mod loader;
 mod lower;
 mod stats;
 mod store;
+mod warn;
 mod workers;
 
 pub use config::Config;

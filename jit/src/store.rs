@@ -4,7 +4,7 @@
 //! The store never fails a compilation: what cannot be read is compiled, what cannot be written is
 //! done without.
 
-use crate::{compile::Compiled, encode, key};
+use crate::{compile::Compiled, encode, key, warn::warn};
 use parking_lot::Mutex;
 use std::{
     fs::{self, DirBuilder, File},
@@ -81,7 +81,7 @@ impl Store {
             Some(compiled) => Found::Entry(compiled),
             None => {
                 if !self.warned_of_damage.swap(true, Relaxed) {
-                    tracing::warn!("{} is damaged and will be replaced", path.display());
+                    warn(format_args!("{} is damaged and will be replaced", path.display()));
                 }
                 Found::Rejected
             }
@@ -105,9 +105,9 @@ impl Store {
             Err(error) => {
                 if !self.unwritable.swap(true, Relaxed) {
                     let directory = self.directory.display();
-                    tracing::warn!(
+                    warn(format_args!(
                         "cannot write compiled kernels to {directory}, so they are not kept: {error}"
-                    );
+                    ));
                 }
                 false
             }

@@ -50,6 +50,7 @@ mod kernel;
 mod launch;
 mod memory;
 mod stream;
+mod warn;
 
 pub use device::{Device, DeviceId};
 pub use error::RuntimeError;

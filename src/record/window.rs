@@ -168,7 +168,7 @@ impl Window {
     }
 
     /// Plans, compiles and hands the recording to the stream, and gives every live handle its storage,
-    /// or the error if that fails.
+    /// or the error if it cannot be had.
     fn start(&self, recording: &mut Recording, hand_over: HandOver) -> Result<(), MlirError> {
         if recording.graph.nodes.is_empty() {
             return Ok(());
@@ -178,16 +178,32 @@ impl Window {
         if live.is_empty() {
             return Ok(());
         }
-        let started = self.prepare(&mut done);
-        let (batch, places) = match started {
-            Ok(ready) => ready,
-            Err(error) => {
-                for state in &live {
-                    *state.lock() = Value::Failed(error.clone());
-                }
-                return Err(error);
-            }
+        let error = match self.prepare(&mut done, true) {
+            Ok(ready) => return self.submit(&live, ready, hand_over),
+            Err(error) => error,
         };
+        // What cannot be had must not take its neighbours with it: each result is tried by itself.
+        let alone = live.len() == 1;
+        let results = std::mem::take(&mut done.graph.results);
+        for (state, result) in live.iter().zip(results) {
+            done.graph.results = vec![result];
+            let tried = if alone { Err(error.clone()) } else { self.prepare(&mut done, false) };
+            match tried {
+                // An error of the stream is the one below, or one that comes after it.
+                Ok(ready) => drop(self.submit(std::slice::from_ref(state), ready, hand_over)),
+                Err(error) => *state.lock() = Value::Failed(error),
+            }
+        }
+        Err(error)
+    }
+
+    /// Hands launches to the stream, and gives every handle its storage.
+    fn submit(
+        &self,
+        live: &[Arc<TensorState>],
+        (batch, places): (Batch, Vec<Place>),
+        hand_over: HandOver,
+    ) -> Result<(), MlirError> {
         let result = hand_over(&self.stream, batch);
         let event = self.stream.record();
         let mut blocks: Vec<Option<Arc<Block>>> = Vec::new();
@@ -206,9 +222,10 @@ impl Window {
         Ok(result?)
     }
 
-    /// The launches of a recording, and where its results will be.
-    fn prepare(&self, done: &mut Recording) -> Result<(Batch, Vec<Place>), MlirError> {
-        let inputs = bind_inputs(done, self.id);
+    /// The launches of a recording, and where its results will be. `donate`: inputs that nobody else can
+    /// reach may be overwritten.
+    fn prepare(&self, done: &mut Recording, donate: bool) -> Result<(Batch, Vec<Place>), MlirError> {
+        let inputs = bind_inputs(done, self.id, donate);
         let executable = self.engine.executable(&done.graph)?;
         let buffers = self.allocate(&executable, &inputs)?;
         let batch = executable.bind(&buffers, &inputs, &done.scalars)?;
@@ -257,16 +274,16 @@ impl Window {
     }
 }
 
-/// The storages of the inputs; marks as donated those that nobody else can reach: their handle is
+/// The storages of the inputs; with `donate`, marks as donated those that nobody else can reach: their handle is
 /// only held here, no view shares the block, and no other stream has used it.
-fn bind_inputs(done: &mut Recording, stream: u64) -> Vec<Storage> {
+fn bind_inputs(done: &mut Recording, stream: u64, donate: bool) -> Vec<Storage> {
     let mut storages = Vec::with_capacity(done.inputs.len());
     for state in &done.inputs {
         let sole_handle = Arc::strong_count(state) == 1;
         if let Value::Ready { storage, .. } = &*state.lock() {
             let sole_view = Arc::strong_count(&storage.block) == 1;
             let sole_stream = storage.block.used_by(stream);
-            storages.push((storage.clone(), sole_handle && sole_view && sole_stream));
+            storages.push((storage.clone(), donate && sole_handle && sole_view && sole_stream));
         }
     }
     for node in &mut done.graph.nodes {

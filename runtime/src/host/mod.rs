@@ -13,6 +13,7 @@ pub(crate) use queue::{Queue, Work};
 use threads::ThreadPool;
 
 use crate::memory::{HostPages, host_memory};
+use crate::warn::warn;
 use crate::{DeviceId, MemoryPool, PoolConfig};
 
 /// Environment variable with the number of threads, stronger than the configuration.
@@ -45,15 +46,19 @@ impl HostDevice {
     }
 }
 
+/// More threads than any machine has use for; each costs an address range of its own.
+const MOST_THREADS: usize = 1024;
+
 fn thread_count(configured: Option<usize>) -> usize {
     let variable = std::env::var(THREADS_VARIABLE).ok().and_then(|text| {
         let count = text.trim().parse().ok().filter(|count| *count > 0);
         if count.is_none() {
-            tracing::warn!("{THREADS_VARIABLE}={text} is not a number of threads");
+            warn(format_args!("{THREADS_VARIABLE} is `{text}`, which is no number of threads: ignored"));
         }
         count
     });
     variable
         .or(configured.filter(|count| *count > 0))
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+        .min(MOST_THREADS)
 }
