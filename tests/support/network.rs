@@ -1,57 +1,26 @@
-//! A small convolutional network and steps of training it, on data made by a formula.
+//! Steps of training the demo's network, on data made by a formula.
 
-use burn::nn::conv::{Conv2d, Conv2dConfig};
+#[path = "../../examples/digits/model.rs"]
+mod model;
+
+use burn::module::{ModuleVisitor, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::nn::pool::{MaxPool2d, MaxPool2dConfig};
-use burn::nn::{Linear, LinearConfig, PaddingConfig2d, Relu};
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::prelude::*;
 use burn::tensor::TensorData;
+use model::Network;
 
-#[derive(Module, Debug)]
-pub struct Network {
-    conv1: Conv2d,
-    conv2: Conv2d,
-    pool: MaxPool2d,
-    hidden: Linear,
-    output: Linear,
-    activation: Relu,
-}
-
-impl Network {
-    pub fn new(device: &Device) -> Self {
-        let conv = |channels| {
-            let padding = PaddingConfig2d::Explicit(1, 1, 1, 1);
-            Conv2dConfig::new(channels, [3, 3]).with_padding(padding).init(device)
-        };
-        Self {
-            conv1: conv([1, 8]),
-            conv2: conv([8, 16]),
-            pool: MaxPool2dConfig::new([2, 2]).with_strides([2, 2]).init(),
-            hidden: LinearConfig::new(16 * 2 * 2, 32).init(device),
-            output: LinearConfig::new(32, 10).init(device),
-            activation: Relu::new(),
+/// Every parameter's values, in the order of the fields.
+pub fn parameters(network: &Network) -> Vec<f32> {
+    struct Values(Vec<f32>);
+    impl ModuleVisitor for Values {
+        fn visit_float<const D: usize>(&mut self, parameter: &Param<Tensor<D>>) {
+            self.0.extend(parameter.val().into_data().iter::<f32>());
         }
     }
-
-    pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
-        let x = self.pool.forward(self.activation.forward(self.conv1.forward(images)));
-        let x = self.pool.forward(self.activation.forward(self.conv2.forward(x)));
-        let x = self.activation.forward(self.hidden.forward(x.flatten(1, 3)));
-        self.output.forward(x)
-    }
-
-    /// Every parameter's values, in the order of the fields.
-    pub fn parameters(&self) -> Vec<f32> {
-        let mut values = Vec::new();
-        for conv in [&self.conv1, &self.conv2] {
-            values.extend(conv.weight.val().into_data().iter::<f32>());
-        }
-        for linear in [&self.hidden, &self.output] {
-            values.extend(linear.weight.val().into_data().iter::<f32>());
-        }
-        values
-    }
+    let mut values = Values(Vec::new());
+    network.visit(&mut values);
+    values.0
 }
 
 /// Takes one step of Adam for each rate and calls `after` with the loss of each.
