@@ -264,8 +264,14 @@ impl Memory {
             };
             values.push(value);
         }
+        let dependences = block.dependences();
         for store in &block.stores {
             let value = &values[store.value.0 as usize];
+            // A full value that does not move along some reduction dimension is one value along it, however
+            // often it is stored.
+            let depends = dependences[store.value.0 as usize];
+            let still = |d: usize| block.reduction_dims() & !depends & 1 << d != 0 && !store.access.uses(d);
+            let again = |point: &[usize]| (0..point.len()).any(|d| point[d] != 0 && still(d));
             let arg = &args[store.param.0 as usize];
             let spread = store
                 .access
@@ -274,6 +280,9 @@ impl Memory {
                 .enumerate()
                 .any(|(d, &stride)| stride != 0 && block.reduction_dims() >> d & 1 == 1);
             for (i, point) in if spread { points } else { &origin[..] }.iter().enumerate() {
+                if again(point) {
+                    continue;
+                }
                 let element = walk(&store.access, point);
                 touched.write(self, store.param.0, arg, element);
                 self.store(arg, element, if value.len() == 1 { value[0] } else { value[i] });
