@@ -133,8 +133,26 @@ impl Evaluator<'_> {
         scaled(self.e(), &clamped, gather.stride)
     }
 
+    /// Writes values of a chunk, evaluated in storage form, where the chunk is valid.
+    pub fn store_valid<'s>(
+        &mut self,
+        chunk: &Chunk,
+        stores: impl IntoIterator<Item = &'s Store>,
+        values: &[Value],
+    ) {
+        if let Some(valid) = &chunk.valid {
+            self.e().open(format_args!("scf.if {valid} {{"));
+        }
+        for (store, value) in stores.into_iter().zip(values) {
+            self.store(chunk, store, value);
+        }
+        if chunk.valid.is_some() {
+            self.e().close("}");
+        }
+    }
+
     /// Writes values of a chunk, evaluated in storage form.
-    pub fn store(&mut self, chunk: &Chunk, store: &Store, value: &Value) {
+    fn store(&mut self, chunk: &Chunk, store: &Store, value: &Value) {
         let element = storage_type(self.block.params[store.param.0 as usize].dtype);
         let at = self.kernel.address(store.param.0 as usize, element, &store.access, &chunk.coordinates);
         if !self.varies(store.value.0 as usize) && !store.access.uses(self.lane) {

@@ -119,15 +119,7 @@ impl Map<'_> {
             values.push(evaluator.evaluate(known, chunk, &forms)?);
         }
         for (chunk, values) in chunks.iter().zip(values) {
-            if let Some(valid) = &chunk.valid {
-                evaluator.e().open(format_args!("scf.if {valid} {{"));
-            }
-            for (store, value) in stores.iter().zip(&values) {
-                evaluator.store(chunk, store, value);
-            }
-            if chunk.valid.is_some() {
-                evaluator.e().close("}");
-            }
+            evaluator.store_valid(chunk, stores, &values);
         }
         Ok(())
     }

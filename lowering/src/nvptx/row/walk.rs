@@ -191,14 +191,6 @@ fn store_chunk(
 ) -> Result<(), LoweringError> {
     let wanted: Vec<_> = stores.iter().map(|store| (store.value, Form::Storage)).collect();
     let values = evaluator.evaluate(known, chunk, &wanted)?;
-    if let Some(valid) = &chunk.valid {
-        evaluator.e().open(format_args!("scf.if {valid} {{"));
-    }
-    for (store, value) in stores.iter().zip(&values) {
-        evaluator.store(chunk, store, value);
-    }
-    if chunk.valid.is_some() {
-        evaluator.e().close("}");
-    }
+    evaluator.store_valid(chunk, stores.iter().copied(), &values);
     Ok(())
 }
