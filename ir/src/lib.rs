@@ -18,6 +18,7 @@ pub mod plan;
 mod program;
 mod shape;
 mod target;
+mod tensor_map;
 pub mod text;
 mod verify;
 
@@ -33,8 +34,9 @@ pub use kernel::{
 pub use literal::Literal;
 pub use op::{ArgReduceOp, BinaryOp, CompareOp, Labels, Op, ReduceOp, ScatterOp, SliceDim, UnaryOp};
 pub use plan::{Argument, Buffer, BufferSource, Launch, Plan, PlanError, ResultPlace};
-pub use program::{Phase, Program};
+pub use program::{COUNTER_WORDS, Phase, Program};
 pub use shape::Shape;
 pub use target::{HostTarget, NvptxTarget, Target};
+pub use tensor_map::{Swizzle, TensorMap};
 pub use text::ParseError;
 pub use verify::{VerifyError, Violation};

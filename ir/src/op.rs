@@ -247,8 +247,9 @@ pub enum Op {
     // Sources, no operands.
     /// A tensor that exists already, bound to input `slot` of the plan. `layout.offset` is 0: the
     /// offset is given when the plan runs. `donated`: nobody else holds the buffer, the plan may
-    /// overwrite it.
-    Input { slot: u32, layout: Layout, donated: bool },
+    /// overwrite it. `alignment`: bytes that the address of its first element is known to be a multiple
+    /// of, a power of two up to 64.
+    Input { slot: u32, layout: Layout, donated: bool, alignment: u32 },
     /// Every element is the scalar argument `slot` of the plan.
     Fill { slot: u32 },
     /// Every element is a constant of the structure.

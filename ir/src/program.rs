@@ -1,7 +1,12 @@
 //! What a compiled kernel is made of: the contract between lowering, jit and runtime.
 
+use crate::TensorMap;
+
+/// Words of zeroed device memory that a GPU function may use for tickets, see [`Program`].
+pub const COUNTER_WORDS: usize = 1024;
+
 /// One function of a compiled kernel.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Phase {
     /// Name of the function in the object code or PTX.
     pub symbol: String,
@@ -11,6 +16,10 @@ pub struct Phase {
     pub grid: [u32; 3],
     /// CUDA: threads in a block. Host: unused.
     pub block: [u32; 3],
+    /// CUDA: bytes of dynamic memory of a block of threads. Host: unused.
+    pub workgroup_bytes: u32,
+    /// CUDA: views of buffers for the copy engine, in the order of the function's last parameters. Host: unused.
+    pub tensor_maps: Vec<TensorMap>,
 }
 
 /// The functions of a compiled kernel, each started when the one before is done, and the memory
@@ -30,9 +39,13 @@ pub struct Phase {
 /// - for each scalar, its bits in the low bytes;
 /// - the address of `shared_bytes` of device memory, 256-byte aligned, common to all phases of a
 ///   launch (not read if `shared_bytes` is 0);
-/// - the address of a status word in device memory: 0, or set to 1 when an index was out of range.
+/// - the address of a status word: set to 1 when an index was out of range, and not read;
+/// - the address of [`COUNTER_WORDS`] 32-bit words in device memory, zero when the function starts, and left
+///   zero by it: for tickets of blocks that finish or take work. No other function uses them meanwhile.
 ///
-/// It is launched on exactly `grid` blocks of `block` threads, with no dynamic shared memory.
+/// Behind these follow the phase's tensor maps, each a `CUtensorMap` of 128 bytes, 64-byte aligned, by value.
+///
+/// It is launched on exactly `grid` blocks of `block` threads, with `workgroup_bytes` of dynamic shared memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Program {
     /// In order of execution.

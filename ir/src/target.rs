@@ -39,6 +39,8 @@ pub struct NvptxTarget {
     pub cpu: String,
     /// PTX version as LLVM names it, such as `ptx83`.
     pub ptx: String,
+    /// Multiprocessors of the GPU: how many blocks of threads a wave has steers the choice of tiles.
+    pub multiprocessors: usize,
 }
 
 impl HostTarget {
@@ -66,6 +68,20 @@ impl HostTarget {
     }
 }
 
+impl NvptxTarget {
+    /// A GPU of an architecture, with the number of multiprocessors of its largest data-centre model unless
+    /// given: 108 for `sm_80` (A100), 132 for `sm_90a` (H100, H200).
+    pub fn new(cpu: &str, multiprocessors: Option<usize>) -> Self {
+        let largest = if cpu.starts_with("sm_9") { 132 } else { 108 };
+        Self { cpu: cpu.into(), ptx: "ptx83".into(), multiprocessors: multiprocessors.unwrap_or(largest) }
+    }
+
+    /// Whether the code may use what only Hopper has: warpgroup matrix instructions and the copy engine.
+    pub fn is_hopper(&self) -> bool {
+        self.cpu == "sm_90a"
+    }
+}
+
 impl Target {
     /// A target by the name users give it: `x86-64-v3`, `x86-64-v4`, `sm_80`, `sm_90a`. The host of
     /// this process is found by the jit crate, which can ask LLVM.
@@ -73,9 +89,7 @@ impl Target {
         match name {
             "x86-64-v3" => Some(Self::Host(HostTarget::x86_64_v3())),
             "x86-64-v4" => Some(Self::Host(HostTarget::x86_64_v4())),
-            _ if name.starts_with("sm_") => {
-                Some(Self::Nvptx(NvptxTarget { cpu: name.into(), ptx: "ptx83".into() }))
-            }
+            _ if name.starts_with("sm_") => Some(Self::Nvptx(NvptxTarget::new(name, None))),
             _ => None,
         }
     }
@@ -97,7 +111,7 @@ impl fmt::Display for Target {
                 t.l1_bytes,
                 t.l2_bytes
             ),
-            Self::Nvptx(t) => write!(f, "nvptx {} {}", t.cpu, t.ptx),
+            Self::Nvptx(t) => write!(f, "nvptx {} {} x{}", t.cpu, t.ptx, t.multiprocessors),
         }
     }
 }

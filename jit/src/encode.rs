@@ -1,11 +1,11 @@
 //! The bytes of an entry of the disk store.
 
 use crate::compile::Compiled;
-use burn_mlir_ir::{Phase, Program};
+use burn_mlir_ir::{Phase, Program, Swizzle, TensorMap};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Identifies the files; the digit is the version of the format.
-const MAGIC: &[u8; 8] = b"bmlir\0\x001";
+const MAGIC: &[u8; 8] = b"bmlir\0\x002";
 
 /// An entry: magic, key, program, code, and a checksum of all before.
 pub(crate) fn encode(key: &str, compiled: &Compiled) -> Vec<u8> {
@@ -16,8 +16,12 @@ pub(crate) fn encode(key: &str, compiled: &Compiled) -> Vec<u8> {
     for phase in &program.phases {
         bytes(&mut out, phase.symbol.as_bytes());
         out.extend(phase.tiles.to_le_bytes());
-        for value in phase.grid.iter().chain(&phase.block) {
+        for value in phase.grid.iter().chain(&phase.block).chain([&phase.workgroup_bytes]) {
             out.extend(value.to_le_bytes());
+        }
+        out.extend((phase.tensor_maps.len() as u64).to_le_bytes());
+        for map in &phase.tensor_maps {
+            tensor_map(&mut out, map);
         }
     }
     out.extend(program.shared_bytes.to_le_bytes());
@@ -31,6 +35,18 @@ pub(crate) fn encode(key: &str, compiled: &Compiled) -> Vec<u8> {
 fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend((bytes.len() as u64).to_le_bytes());
     out.extend_from_slice(bytes);
+}
+
+fn tensor_map(out: &mut Vec<u8>, map: &TensorMap) {
+    out.extend(map.param.to_le_bytes());
+    bytes(out, map.dtype.name().as_bytes());
+    for list in [map.sizes.as_slice(), map.strides.as_slice()] {
+        out.extend((list.len() as u64).to_le_bytes());
+        out.extend(list.iter().flat_map(|value| value.to_le_bytes()));
+    }
+    out.extend((map.box_sizes.len() as u64).to_le_bytes());
+    out.extend(map.box_sizes.iter().flat_map(|value| value.to_le_bytes()));
+    out.extend((map.swizzle.bytes() as u64).to_le_bytes());
 }
 
 /// The entry, unless it is damaged or belongs to another key.
@@ -62,10 +78,14 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+
     fn triple(&mut self) -> Option<[u32; 3]> {
         let mut values = [0; 3];
         for value in &mut values {
-            *value = u32::from_le_bytes(self.take(4)?.try_into().ok()?);
+            *value = self.u32()?;
         }
         Some(values)
     }
@@ -77,6 +97,26 @@ impl<'a> Reader<'a> {
 
     fn phase(&mut self) -> Option<Phase> {
         let symbol = String::from_utf8(self.bytes()?.to_vec()).ok()?;
-        Some(Phase { symbol, tiles: self.u64()?, grid: self.triple()?, block: self.triple()? })
+        let (tiles, grid, block) = (self.u64()?, self.triple()?, self.triple()?);
+        let workgroup_bytes = self.u32()?;
+        let tensor_maps = (0..self.u64()?).map(|_| self.tensor_map()).collect::<Option<_>>()?;
+        Some(Phase { symbol, tiles, grid, block, workgroup_bytes, tensor_maps })
+    }
+
+    fn tensor_map(&mut self) -> Option<TensorMap> {
+        Some(TensorMap {
+            param: self.u32()?,
+            dtype: std::str::from_utf8(self.bytes()?).ok()?.parse().ok()?,
+            sizes: self.list(Self::u64)?,
+            strides: self.list(Self::u64)?,
+            box_sizes: self.list(Self::u32)?,
+            swizzle: self
+                .u64()
+                .and_then(|bytes| Swizzle::ALL.into_iter().find(|s| s.bytes() as u64 == bytes))?,
+        })
+    }
+
+    fn list<T, C: FromIterator<T>>(&mut self, item: fn(&mut Self) -> Option<T>) -> Option<C> {
+        (0..self.u64()?).map(|_| item(self)).collect()
     }
 }

@@ -75,7 +75,9 @@ impl Recording {
             }
             Value::Ready { storage, bound } => {
                 let layout = Layout { offset: 0, ..storage.layout.clone() };
-                let op = Op::Input { slot: self.inputs.len() as u32, layout, donated: false };
+                let alignment = alignment_class(storage.layout.offset * tensor.dtype.size() as i64);
+                let slot = self.inputs.len() as u32;
+                let op = Op::Input { slot, layout, donated: false, alignment };
                 let shape = storage.layout.shape.clone();
                 let id = self.graph.push(op, &[], tensor.dtype, shape);
                 *bound = Some(Position { generation: self.generation, value: id });
@@ -85,6 +87,12 @@ impl Recording {
             }
         }
     }
+}
+
+/// What a kernel may know of an address that many bytes into a block. Few classes, so that few kernels differ
+/// in nothing else: whole vectors of the host, the widest access of a GPU, or the element alone.
+fn alignment_class(bytes: i64) -> u32 {
+    [64, 16].into_iter().find(|class| bytes % i64::from(*class) == 0).unwrap_or(1)
 }
 
 /// How a batch gets to a stream: queued, or run at once.

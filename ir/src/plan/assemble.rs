@@ -36,10 +36,12 @@ pub(super) fn assemble(
             let buffer = number(&mut plan.buffers, arg.storage);
             if let Kernel::Block(block) = &mut step.kernel {
                 let element = arg.dtype.size();
-                block.params[param].alignment = match plan.buffers[buffer as usize].source {
-                    BufferSource::Input(_) => element,
-                    _ => alignment(arg.offset * element as i64),
+                let known = match plan.buffers[buffer as usize].source {
+                    BufferSource::Input(slot) => window.input_alignment(slot),
+                    _ => ALLOCATION_ALIGNMENT,
                 };
+                block.params[param].alignment =
+                    known.min(alignment(arg.offset * element as i64)).max(element);
             }
             arguments.push(Argument { buffer, offset: arg.offset, dtype: arg.dtype });
         }

@@ -77,6 +77,15 @@ impl Window {
         }
     }
 
+    /// Bytes that the address of an input tensor is known to be a multiple of.
+    pub fn input_alignment(&self, slot: u32) -> usize {
+        let alignment = |node: &Node| match node.op {
+            Op::Input { slot: of, alignment, .. } if of == slot => Some(alignment as usize),
+            _ => None,
+        };
+        self.nodes.iter().find_map(alignment).unwrap_or(1)
+    }
+
     /// Whether a value is an input whose elements lie in row-major order.
     pub fn is_contiguous_input(&self, id: ValueId) -> bool {
         self.input_layout(id).is_some_and(Layout::is_contiguous)
@@ -85,7 +94,7 @@ impl Window {
     /// The slot of an input that the plan may overwrite.
     pub fn donated_slot(&self, id: ValueId) -> Option<u32> {
         match &self.node(id).op {
-            Op::Input { slot, donated: true, layout }
+            Op::Input { slot, donated: true, layout, .. }
                 if layout.is_injective() && self.sole_of_slot[id.index()] =>
             {
                 Some(*slot)

@@ -30,8 +30,9 @@ impl fmt::Display for SliceDim {
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Input { slot, donated, .. } => {
-                write!(f, "input {slot}{}", if *donated { " donated" } else { "" })
+            Self::Input { slot, donated, alignment, .. } => {
+                write!(f, "input {slot}{}", if *donated { " donated" } else { "" })?;
+                if *alignment > 1 { write!(f, " align {alignment}") } else { Ok(()) }
             }
             Self::Fill { slot } => write!(f, "fill ${slot}"),
             Self::Constant { value } => write!(f, "constant {value}"),
@@ -138,7 +139,9 @@ pub(super) const FORMS: &[(&str, Form)] = &[
     ("input", |c| {
         let slot = c.value("an input's number")?;
         let layout = Layout { shape: Shape::default(), strides: Strides::new(), offset: 0 };
-        Ok(Op::Input { slot, donated: c.eat_word("donated"), layout })
+        let donated = c.eat_word("donated");
+        let alignment = if c.eat_word("align") { c.value("an alignment in bytes")? } else { 1 };
+        Ok(Op::Input { slot, donated, alignment, layout })
     }),
     ("fill", |c| Ok(Op::Fill { slot: c.reference('$')? })),
     ("constant", |c| Ok(Op::Constant { value: c.value("a constant")? })),

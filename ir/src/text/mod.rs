@@ -42,7 +42,7 @@
 //! shape     = "[" extent,* "]"
 //! ints      = "[" int,* "]"
 //! dtype     = "f64" | "f32" | "flex32" | "f16" | "bf16" | "i64" | ... | "u8" | "bool"
-//! op        = "input" N "donated"?
+//! op        = "input" N "donated"? ("align" N)?
 //!           | "fill" "$"N | "constant" literal | "iota" axis | "random" "key" "$"N "stream" "$"N
 //!           | unary | binary | compare | "select" | "cast" | "bitcast"
 //!           | "reshape" | "permute" ints | "expand" | "slice" ranges

@@ -55,7 +55,12 @@ impl Graph {
 
 /// Checks an input's layout and that no input stands for the same tensor twice.
 fn verify_input(node: &Node, inputs: &mut Vec<u32>) -> Result<(), Violation> {
-    let Op::Input { slot, layout: Layout { shape, strides, offset }, .. } = &node.op else { return Ok(()) };
+    let Op::Input { slot, layout: Layout { shape, strides, offset }, alignment, .. } = &node.op else {
+        return Ok(());
+    };
+    if !(alignment.is_power_of_two() && *alignment <= 64) {
+        return Err(Violation::Alignment { size: 1, alignment: *alignment as usize });
+    }
     if inputs.contains(slot) {
         return Err(Violation::InputTwice(*slot));
     }

@@ -14,7 +14,7 @@ pub fn check(case: &Case) {
     let mut bound: Vec<_> = inputs.iter().map(|tensor| (tensor, None)).collect();
     let mut donated = vec![false; inputs.len()];
     for node in &graph.nodes {
-        if let Op::Input { slot, layout, donated: given } = &node.op {
+        if let Op::Input { slot, layout, donated: given, .. } = &node.op {
             let tensor = &inputs[*slot as usize];
             bound[*slot as usize].1 = Some(plan_interpreter::bind(tensor, layout, node.dtype, 3));
             donated[*slot as usize] = *given;

@@ -119,7 +119,7 @@ impl Builder<'_> {
         }
         self.inputs.push(tensor);
         let donated = self.entropy.one_in(2);
-        self.graph.push(Op::Input { slot: slot as u32, layout, donated }, &[], dtype, shape)
+        self.graph.push(Op::Input { slot: slot as u32, layout, donated, alignment: 1 }, &[], dtype, shape)
     }
 
     /// Mostly row-major, sometimes transposed, padded, flipped or broadcast.

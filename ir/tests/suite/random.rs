@@ -112,13 +112,23 @@ fn node() -> impl Strategy<Value = Node> {
     let input = (0u32..9, dtype(), shape(), vec(stride(), 0..4), stride(), any::<bool>()).prop_map(
         |(slot, dtype, shape, strides, offset, donated)| {
             let layout = Layout { shape: shape.clone(), strides: strides.into(), offset };
-            Node { op: Op::Input { slot, layout, donated }, operands: SmallVec::new(), dtype, shape }
+            Node {
+                op: Op::Input { slot, layout, donated, alignment: 1 },
+                operands: SmallVec::new(),
+                dtype,
+                shape,
+            }
         },
     );
     let dense = (0u32..9, dtype(), vec(0usize..5, 0..4)).prop_map(|(slot, dtype, dims)| {
         let shape = Shape::new(dims);
         let layout = Layout::contiguous(&shape);
-        Node { op: Op::Input { slot, layout, donated: false }, operands: SmallVec::new(), dtype, shape }
+        Node {
+            op: Op::Input { slot, layout, donated: false, alignment: 1 },
+            operands: SmallVec::new(),
+            dtype,
+            shape,
+        }
     });
     prop_oneof![4 => operation, 1 => input, 1 => dense]
 }

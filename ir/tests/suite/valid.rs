@@ -45,7 +45,12 @@ fn build(draws: &mut Draws<'_>) -> Graph {
         if draws.flip() {
             layout.strides.reverse();
         }
-        graph.push(Op::Input { slot, layout, donated: draws.flip() }, &[], dtype, shape);
+        graph.push(
+            Op::Input { slot, layout, donated: draws.flip(), alignment: 1 << draws.below(7) },
+            &[],
+            dtype,
+            shape,
+        );
     }
     for _ in 0..100 {
         if draws.0.len() == 0 || graph.nodes.len() > 16 {

@@ -164,7 +164,7 @@ fn inputs() {
 
     let mut graph = Graph::default();
     let layout = Layout::contiguous(&Shape::new([2]));
-    graph.push(Op::Input { slot: 0, layout, donated: false }, &[], DType::F32, Shape::new([3]));
+    graph.push(Op::Input { slot: 0, layout, donated: false, alignment: 1 }, &[], DType::F32, Shape::new([3]));
     assert_snapshot!(graph.verify().unwrap_err(), @"%0 = input 0 : f32[3]: the value is f32[2], not f32[3]");
 }
 

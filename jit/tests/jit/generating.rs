@@ -120,7 +120,7 @@ fn gpus_get_ptx_with_ieee_arithmetic() {
 #[test]
 fn gpu_targets_and_entries_are_checked() {
     let jit = jit(Config::disabled());
-    let unknown = Target::Nvptx(NvptxTarget { cpu: "sm_12345".into(), ptx: "ptx83".into() });
+    let unknown = Target::Nvptx(NvptxTarget::new("sm_12345", None));
     let error = jit.get_or_compile("ptx", &unknown, Text::new(PTX_KERNEL)).unwrap_err();
     assert!(matches!(&error, JitError::Target { target, .. } if target.contains("sm_12345")), "{error:?}");
     let missing = Text { symbols: vec!["phase", "another"], ..Text::new(PTX_KERNEL) };

@@ -35,7 +35,7 @@ pub fn host() -> Target {
 }
 
 pub fn sm_90a() -> Target {
-    Target::Nvptx(NvptxTarget { cpu: "sm_90a".into(), ptx: "ptx83".into() })
+    Target::Nvptx(NvptxTarget::new("sm_90a", None))
 }
 
 /// A module given as text, which counts how often it is lowered.
@@ -56,8 +56,13 @@ impl Text {
     }
 
     pub fn program(&self) -> Program {
-        let phase =
-            |symbol: &&str| Phase { symbol: symbol.to_string(), tiles: 4, grid: [1, 2, 3], block: [4, 5, 6] };
+        let phase = |symbol: &&str| Phase {
+            symbol: symbol.to_string(),
+            tiles: 4,
+            grid: [1, 2, 3],
+            block: [4, 5, 6],
+            ..Phase::default()
+        };
         Program { phases: self.symbols.iter().map(phase).collect(), shared_bytes: 64, worker_bytes: 128 }
     }
 }

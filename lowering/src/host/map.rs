@@ -23,7 +23,7 @@ pub(super) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, Lower
         Some(transposed) => map.squares(&transposed)?,
         None => (map.rows()?, 0),
     };
-    let phase = Phase { symbol: "map".into(), tiles: tiles as u64, grid: [0; 3], block: [0; 3] };
+    let phase = Phase { symbol: "map".into(), tiles: tiles as u64, ..Phase::default() };
     Ok(Payload {
         text: map.lanes.phase.finish(),
         program: Program { phases: vec![phase], shared_bytes: 0, worker_bytes },

@@ -95,7 +95,7 @@ pub(super) fn lower(block: &Block, target: &HostTarget, split: Split) -> Result<
     }
     rows.lanes.e().close("}");
     let mut phases =
-        vec![Phase { symbol: "parts".into(), tiles: (count * parts) as u64, grid: [0; 3], block: [0; 3] }];
+        vec![Phase { symbol: "parts".into(), tiles: (count * parts) as u64, ..Phase::default() }];
     let mut text = rows.lanes.phase.finish();
 
     let mut rows = Rows::new(block, target, "whole");
@@ -127,7 +127,7 @@ pub(super) fn lower(block: &Block, target: &HostTarget, split: Split) -> Result<
         })?;
     }
     cut.close(rows.lanes.e());
-    phases.push(Phase { symbol: "whole".into(), tiles: cut.tiles() as u64, grid: [0; 3], block: [0; 3] });
+    phases.push(Phase { symbol: "whole".into(), tiles: cut.tiles() as u64, ..Phase::default() });
     text.push_str(&rows.lanes.phase.finish());
 
     Ok(Payload {

@@ -53,7 +53,7 @@ pub(super) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, Lower
     rows.locate(&row);
     rows.row(range)?;
     cut.close(rows.lanes.e());
-    let phase = Phase { symbol: "row".into(), tiles: cut.tiles() as u64, grid: [0; 3], block: [0; 3] };
+    let phase = Phase { symbol: "row".into(), tiles: cut.tiles() as u64, ..Phase::default() };
     Ok(Payload {
         text: rows.lanes.phase.finish(),
         program: Program { phases: vec![phase], shared_bytes: 0, worker_bytes },

@@ -22,7 +22,7 @@ const TILE_ELEMENTS: usize = 8 << 10;
 
 /// The payload of a kernel of one phase without linalg.
 fn payload(symbol: &str, phase: PhaseWriter, tiles: usize, worker_bytes: u64) -> Payload {
-    let phases = vec![Phase { symbol: symbol.into(), tiles: tiles as u64, grid: [0; 3], block: [0; 3] }];
+    let phases = vec![Phase { symbol: symbol.into(), tiles: tiles as u64, ..Phase::default() }];
     Payload {
         text: phase.finish(),
         program: Program { phases, shared_bytes: 0, worker_bytes },

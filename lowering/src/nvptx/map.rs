@@ -72,7 +72,8 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         map.compute(&[part])?;
         map.evaluator.e().close("}");
     }
-    let phase = Phase { symbol: "map".into(), tiles: 0, grid: [grid, 1, 1], block: [THREADS as u32, 1, 1] };
+    let phase =
+        Phase { symbol: "map".into(), grid: [grid, 1, 1], block: [THREADS as u32, 1, 1], ..Phase::default() };
     let program = Program { phases: vec![phase], shared_bytes: 0, worker_bytes: 0 };
     Ok(payload(&[map.evaluator.kernel.finish()], program))
 }

@@ -26,7 +26,7 @@ impl KernelWriter {
         let arguments: Vec<String> = (0..buffers)
             .map(|position| format!("%buffer{position}: {GLOBAL}"))
             .chain((0..scalars).map(|slot| format!("%scalar{slot}: i64")))
-            .chain([format!("%shared: {GLOBAL}"), format!("%status: {GLOBAL}")])
+            .chain(["shared", "status", "counters"].map(|name| format!("%{name}: {GLOBAL}")))
             .collect();
         emitter.open(format_args!("func.func @{symbol}({}) {{", arguments.join(", ")));
         Self { emitter, symbol: symbol.into(), workgroup_bytes: 0 }

@@ -39,8 +39,7 @@ pub(crate) fn packed(block: &Block, c: &Contraction, target: &HostTarget) -> Res
     let phase = |symbol: &str, tiles: i64| Phase {
         symbol: symbol.into(),
         tiles: tiles.unsigned_abs(),
-        grid: [0; 3],
-        block: [0; 3],
+        ..Phase::default()
     };
     let mut text = String::new();
     if blocking.depth > 0 {

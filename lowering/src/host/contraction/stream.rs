@@ -56,7 +56,7 @@ pub(crate) fn lower(
     let stream = Stream { block, c, order, width, pieces, lanes };
     let text = stream.emit()?;
     let tiles = stream.column_tiles() * c.batch.len();
-    let phase = Phase { symbol: SYMBOL.into(), tiles: tiles.unsigned_abs(), grid: [0; 3], block: [0; 3] };
+    let phase = Phase { symbol: SYMBOL.into(), tiles: tiles.unsigned_abs(), ..Phase::default() };
     let worker_bytes = stream.sums_bytes() + epilogue::scratch_bytes(block, width);
     let program = Program { phases: vec![phase], shared_bytes: 0, worker_bytes: worker_bytes.unsigned_abs() };
     Ok(Some(Payload {

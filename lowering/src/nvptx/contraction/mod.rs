@@ -34,7 +34,8 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         .ok_or_else(|| LoweringError::Unsupported(format!("a contraction of {} tiles", geometry.tiles())))?;
     let text = kernel::Kernel::new(block, &contraction, &geometry).write()?;
     let threads = geometry.threads() as u32;
-    let phase = Phase { symbol: SYMBOL.into(), tiles: 0, grid: [grid, 1, 1], block: [threads, 1, 1] };
+    let phase =
+        Phase { symbol: SYMBOL.into(), grid: [grid, 1, 1], block: [threads, 1, 1], ..Phase::default() };
     let program = Program { phases: vec![phase], shared_bytes: 0, worker_bytes: 0 };
     Ok(payload(&[text], program))
 }

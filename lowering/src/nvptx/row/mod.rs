@@ -43,7 +43,7 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         }
         texts.push(writer.finish());
         let block = [geometry.block_threads() as u32, 1, 1];
-        phases.push(Phase { symbol, tiles: 0, grid: grid(splits)?, block });
+        phases.push(Phase { symbol, grid: grid(splits)?, block, ..Phase::default() });
         Ok(())
     };
     let scratch = Scratch::of(&geometry, &levels);
