@@ -10,8 +10,10 @@ use smallvec::SmallVec;
 /// covers outside the view is read as zeros and not written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorMap {
-    /// Which buffer parameter; its address is a multiple of 16.
+    /// Which buffer parameter; the number of buffer parameters stands for the launch's scratch.
     pub param: u32,
+    /// Bytes from there to the first element; what results is an address that is a multiple of 16.
+    pub offset: u64,
     /// Element type: `F16`, `BF16`, `F32`, or `Flex32` for f32 rounded to TF32 on the way.
     pub dtype: DType,
     /// Extents in elements.

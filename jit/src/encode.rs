@@ -39,6 +39,7 @@ fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 fn tensor_map(out: &mut Vec<u8>, map: &TensorMap) {
     out.extend(map.param.to_le_bytes());
+    out.extend(map.offset.to_le_bytes());
     bytes(out, map.dtype.name().as_bytes());
     for list in [map.sizes.as_slice(), map.strides.as_slice()] {
         out.extend((list.len() as u64).to_le_bytes());
@@ -106,6 +107,7 @@ impl<'a> Reader<'a> {
     fn tensor_map(&mut self) -> Option<TensorMap> {
         Some(TensorMap {
             param: self.u32()?,
+            offset: self.u64()?,
             dtype: std::str::from_utf8(self.bytes()?).ok()?.parse().ok()?,
             sizes: self.list(Self::u64)?,
             strides: self.list(Self::u64)?,
