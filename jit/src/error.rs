@@ -43,6 +43,9 @@ pub enum JitError {
     /// The code lacks a function that its program names.
     #[error("the code does not define `{0}`")]
     MissingPhase(String),
+    /// The request's assembler refused the PTX.
+    #[error("the PTX cannot be assembled: {0}")]
+    Assembly(String),
     /// The object cannot be loaded in this process.
     #[error("the object cannot be loaded: {0}")]
     Load(String),

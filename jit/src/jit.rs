@@ -1,7 +1,7 @@
 //! From a kernel's text to its code.
 
 use crate::{
-    Config, Frontend, HostFn, JitError, Lower, Stage, Stats,
+    Assembler, Config, Frontend, HostFn, JitError, Lower, Stage, Stats,
     cache::{Answer, Asked, Cache},
     compile::{Compiled, compile},
     dump::Dump,
@@ -44,6 +44,8 @@ pub struct PtxCode {
     pub program: Program,
     /// PTX.
     pub text: String,
+    /// What the request's [`Assembler`] made of the text.
+    pub cubin: Option<Vec<u8>>,
 }
 
 impl Code {
@@ -82,6 +84,8 @@ pub struct Request {
     pub target: Target,
     /// Builds the module if it comes to that.
     pub lower: Box<dyn Lower>,
+    /// For a GPU: the last step, from PTX to machine code. Without one the code is PTX alone.
+    pub assembler: Option<Assembler>,
 }
 
 /// Compiles kernels, and keeps them.
@@ -124,24 +128,20 @@ impl Jit {
         target: &Target,
         lower: impl Lower,
     ) -> Result<Arc<Code>, JitError> {
-        let key = key::full_key(kernel, target, self.inner.frontend.version);
-        let asked = self.ask(key, || Request {
+        let request = Request {
             kernel: kernel.into(),
             target: target.clone(),
             lower: Box::new(lower),
-        });
-        asked.wait()
+            assembler: None,
+        };
+        self.ask(request).wait()
     }
 
     /// [`get_or_compile`](Self::get_or_compile) for many kernels, in parallel. The results are in
     /// the order of the requests.
     pub fn get_or_compile_many(&self, requests: Vec<Request>) -> Vec<Result<Arc<Code>, JitError>> {
-        let ask = |request: Request| {
-            let key = key::full_key(&request.kernel, &request.target, self.inner.frontend.version);
-            self.ask(key, || request)
-        };
         // All are under way before the first is waited for.
-        let asked: Vec<_> = requests.into_iter().map(ask).collect();
+        let asked: Vec<_> = requests.into_iter().map(|request| self.ask(request)).collect();
         asked.into_iter().map(Answer::wait).collect()
     }
 
@@ -166,8 +166,13 @@ impl Jit {
     }
 
     /// Asks the memory cache, and puts a worker to it if this is the first to ask.
-    fn ask(&self, key: String, request: impl FnOnce() -> Request) -> Answer<Arc<Code>> {
-        let lease = match self.inner.cache.ask(&key) {
+    fn ask(&self, request: Request) -> Answer<Arc<Code>> {
+        let key = key::full_key(&request.kernel, &request.target, self.inner.frontend.version);
+        let asked = match &request.assembler {
+            None => self.inner.cache.ask(&key),
+            Some(assembler) => self.inner.cache.ask(&key::assembled(&key, &assembler.version, None)),
+        };
+        let lease = match asked {
             Asked::Lead(lease) => Arc::new(lease),
             Asked::Answer(answer) => {
                 bump(&self.inner.counters.memory_hits);
@@ -175,7 +180,7 @@ impl Jit {
             }
         };
         let answer = lease.answer();
-        let (request, inner, failed) = (request(), self.inner.clone(), lease.clone());
+        let (inner, failed) = (self.inner.clone(), lease.clone());
         let job = move || lease.finish(guarded(|| inner.produce(&key, &request)));
         let on_fatal = move |reason| failed.finish(Err(JitError::Fatal(reason)));
         workers::spawn(Box::new(job), Arc::new(on_fatal));
@@ -199,12 +204,20 @@ impl Inner {
         if let Target::Host(host) = &request.target {
             check_runs_here(host)?;
         }
+        let mut code = self.load_or_compile(key, request)?;
+        if let (Code::Ptx(ptx), Some(assembler)) = (&mut code, &request.assembler) {
+            ptx.cubin = Some(self.assembled(key, &ptx.text, assembler)?);
+        }
+        Ok(Arc::new(code))
+    }
+
+    fn load_or_compile(&self, key: &str, request: &Request) -> Result<Code, JitError> {
         if let Some((stored, code)) = self.read_stored(key, &request.target) {
             bump(&self.counters.disk_hits);
             if self.verify && self.compile(key, request)? != stored {
                 return Err(JitError::Unreproducible(key::hash(key)));
             }
-            return Ok(Arc::new(code));
+            return Ok(code);
         }
         let compiled = self.compile(key, request)?;
         // Only what loads is worth keeping.
@@ -212,7 +225,34 @@ impl Inner {
         if let Some(store) = &self.store {
             store.write(key, &compiled);
         }
-        Ok(Arc::new(code))
+        Ok(code)
+    }
+
+    /// What the assembler makes of the PTX of a kernel: read from disk or made, and stored beside it.
+    fn assembled(&self, key: &str, text: &str, assembler: &Assembler) -> Result<Vec<u8>, JitError> {
+        let key = key::assembled(key, &assembler.version, Some(text));
+        let make = || {
+            let start = Instant::now();
+            let made = (assembler.assemble)(text).map_err(JitError::Assembly);
+            bump(&self.counters.assembled);
+            self.counters.compile_nanos.fetch_add(start.elapsed().as_nanos() as u64, Relaxed);
+            made
+        };
+        match self.store.as_ref().map(|store| store.read(&key)) {
+            Some(Found::Entry(stored)) => {
+                if self.verify && make()? != stored.code {
+                    return Err(JitError::Unreproducible(key::hash(&key)));
+                }
+                return Ok(stored.code);
+            }
+            Some(Found::Rejected) => bump(&self.counters.disk_rejects),
+            Some(Found::Nothing) | None => {}
+        }
+        let code = make()?;
+        if let Some(store) = &self.store {
+            store.write(&key, &Compiled { program: Program::default(), code: code.clone() });
+        }
+        Ok(code)
     }
 
     /// What the disk store has, if it can be used.
@@ -261,7 +301,7 @@ fn load(compiled: &Compiled, target: &Target) -> Result<Code, JitError> {
         Target::Nvptx(_) => {
             let text = String::from_utf8(compiled.code.clone())
                 .map_err(|_| JitError::Load("the PTX is not text".into()))?;
-            Ok(Code::Ptx(PtxCode { program, text }))
+            Ok(Code::Ptx(PtxCode { program, text, cubin: None }))
         }
     }
 }

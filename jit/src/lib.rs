@@ -3,11 +3,12 @@
 //! A [`Jit`] is asked for the [`Code`] of a kernel by the kernel's canonical text and a target.
 //! Equal kernels compile once however many threads ask; what was compiled lands in a disk store
 //! that later processes read. On a miss a [`Lower`] builds the LLVM-dialect module, which becomes
-//! an object loaded in this process, or PTX text. Compiling runs on worker threads of this crate,
+//! an object loaded in this process, or PTX text, and what an [`Assembler`] makes of that. Compiling runs on worker threads of this crate,
 //! each with a deep stack and an MLIR context of its own.
 //!
 //! [`Jit::emit`] gives the text of every stage for a target that need not be present.
 
+mod assembler;
 mod cache;
 mod codegen;
 mod compile;
@@ -28,6 +29,7 @@ mod store;
 mod warn;
 mod workers;
 
+pub use assembler::Assembler;
 pub use config::Config;
 pub use error::JitError;
 pub use host::host_target;

@@ -13,7 +13,9 @@ pub struct Stats {
     pub disk_hits: u64,
     /// Entries of the disk store that were damaged or belonged to another kernel.
     pub disk_rejects: u64,
-    /// Nanoseconds spent compiling, summed over threads.
+    /// Texts handed to an assembler, whether or not that succeeded.
+    pub assembled: u64,
+    /// Nanoseconds spent compiling and assembling, summed over threads.
     pub compile_nanos: u64,
 }
 
@@ -23,6 +25,7 @@ pub(crate) struct Counters {
     pub memory_hits: AtomicU64,
     pub disk_hits: AtomicU64,
     pub disk_rejects: AtomicU64,
+    pub assembled: AtomicU64,
     pub compile_nanos: AtomicU64,
 }
 
@@ -33,6 +36,7 @@ impl Counters {
             memory_hits: self.memory_hits.load(Relaxed),
             disk_hits: self.disk_hits.load(Relaxed),
             disk_rejects: self.disk_rejects.load(Relaxed),
+            assembled: self.assembled.load(Relaxed),
             compile_nanos: self.compile_nanos.load(Relaxed),
         }
     }

@@ -69,6 +69,7 @@ fn many_kernels_compile_together() {
         kernel: ops[i % 4].into(),
         target: host(),
         lower: Box::new(Text::new(elementwise(ops[i % 4]))),
+        assembler: None,
     });
     let codes = jit.get_or_compile_many(requests.collect());
     for (i, code) in codes.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! Code from hand-written modules: compiled, cached, loaded, run. One program, because linking LLVM
 //! into several takes long.
 
+mod assembling;
 mod caching;
 mod generating;
 mod kernels;
