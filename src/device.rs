@@ -1,5 +1,6 @@
 //! The devices a tensor can live on.
 
+use crate::engine;
 use burn_backend::{BoolDType, DeviceId, DeviceOps, DeviceSettings, FloatDType, IntDType};
 
 /// Where tensors live and kernels run.
@@ -17,10 +18,15 @@ pub enum MlirDevice {
 }
 
 impl MlirDevice {
-    /// Number of devices of a kind, by the type id of their [`DeviceId`]. Burn 0.22 asks for kind 0,
-    /// whatever the device, and means all of them.
+    /// The devices of this machine: the processor, then its GPUs.
+    pub fn available() -> Vec<Self> {
+        std::iter::once(Self::Cpu).chain((0..engine::gpus()).map(Self::Cuda)).collect()
+    }
+
+    /// Number of devices of a kind, by the type id of their [`DeviceId`].
     pub(crate) fn count(type_id: u16) -> usize {
         match type_id {
+            CUDA => engine::gpus(),
             CPU => 1,
             _ => 0,
         }
@@ -35,18 +41,19 @@ impl MlirDevice {
     pub const Vulkan: Self = Self::Absent("vulkan");
 }
 
-/// Type ids in a [`DeviceId`], so that an id can be turned back into a device.
-const CPU: u16 = 0;
-const CUDA: u16 = 1;
+/// Type ids in a [`DeviceId`], so that an id can be turned back into a device. To list devices, Burn 0.22 counts
+/// kind 0 and takes them for GPUs.
+const CUDA: u16 = 0;
+const CPU: u16 = 1;
 const ABSENT: u16 = 2;
 
 impl burn_backend::Device for MlirDevice {
     fn from_id(id: DeviceId) -> Self {
         match id.type_id {
-            CUDA => Self::Cuda(id.index_id as usize),
+            CPU => Self::Cpu,
             ABSENT if id.index_id == 0 => Self::Mps,
             ABSENT => Self::Vulkan,
-            _ => Self::Cpu,
+            _ => Self::Cuda(id.index_id as usize),
         }
     }
 

@@ -1,11 +1,11 @@
 //! Convolutions and their gradients.
 
 use crate::agreement::{Results, agree, float};
-use burn_backend::Backend;
+use crate::support::devices::Tested;
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions, UnfoldOptions};
 
 /// A 2D convolution `[n, c, h, w]` with `[o, c / groups, kh, kw]` and all its gradients.
-fn conv2d<B: Backend>(results: &mut Results, input: [usize; 4], kernel: [usize; 4], options: ConvOptions<2>) {
+fn conv2d<B: Tested>(results: &mut Results, input: [usize; 4], kernel: [usize; 4], options: ConvOptions<2>) {
     let (x, w) = (float::<B, 4>(input, 1), float::<B, 4>(kernel, 2));
     let bias = float::<B, 1>([kernel[0]], 3);
     let y = B::conv2d(x.clone(), w.clone(), Some(bias.clone()), options.clone());
@@ -20,7 +20,7 @@ fn conv2d<B: Backend>(results: &mut Results, input: [usize; 4], kernel: [usize; 
 }
 
 /// A transposed 2D convolution `[n, c, h, w]` with `[c, o / groups, kh, kw]` and its gradients.
-fn conv_transpose2d<B: Backend>(
+fn conv_transpose2d<B: Tested>(
     results: &mut Results,
     input: [usize; 4],
     kernel: [usize; 4],

@@ -1,6 +1,7 @@
 //! Operands that do not fit are an error on reading, and harm nothing else.
 
 use crate::agreement::{float, ints};
+use crate::support::devices::each;
 use burn_backend::ops::{DeformConvOptions, FloatTensorOps, ModuleOps};
 use burn_backend::{ExecutionError, TensorData, read_sync};
 use burn_mlir::{Mlir, MlirTensor};
@@ -15,31 +16,37 @@ fn message(tensor: MlirTensor) -> String {
 
 #[test]
 fn shapes_that_do_not_fit_are_named() {
-    let (a, b) = (float::<Mlir, 2>([2, 3], 1), float::<Mlir, 2>([4, 5], 2));
-    let text = message(Mlir::float_add(a.clone(), b.clone()));
-    assert!(text.contains("add") && text.contains("f32[2, 3], f32[4, 5]"), "{text}");
-    let text = message(Mlir::float_matmul(a.clone(), b));
-    assert!(text.contains("matmul") && text.contains("f32[2, 3]"), "{text}");
-    // An operation on a failed tensor fails with the first error; others work.
-    let failed = Mlir::float_add(a.clone(), float::<Mlir, 1>([7], 3));
-    let text = message(Mlir::float_exp(failed));
-    assert!(text.contains("add"), "{text}");
-    assert!(read(Mlir::float_exp(a)).is_ok());
+    each(|| {
+        let (a, b) = (float::<Mlir, 2>([2, 3], 1), float::<Mlir, 2>([4, 5], 2));
+        let text = message(Mlir::float_add(a.clone(), b.clone()));
+        assert!(text.contains("add") && text.contains("f32[2, 3], f32[4, 5]"), "{text}");
+        let text = message(Mlir::float_matmul(a.clone(), b));
+        assert!(text.contains("matmul") && text.contains("f32[2, 3]"), "{text}");
+        // An operation on a failed tensor fails with the first error; others work.
+        let failed = Mlir::float_add(a.clone(), float::<Mlir, 1>([7], 3));
+        let text = message(Mlir::float_exp(failed));
+        assert!(text.contains("add"), "{text}");
+        assert!(read(Mlir::float_exp(a)).is_ok());
+    });
 }
 
 #[test]
 fn types_that_differ_are_named() {
-    let (a, b) = (float::<Mlir, 1>([2], 1), ints::<Mlir, 1>([2], &[1, 2]));
-    let text = message(Mlir::float_mul(a, b));
-    assert!(text.contains("mul") && text.contains("f32[2], i32[2]"), "{text}");
+    each(|| {
+        let (a, b) = (float::<Mlir, 1>([2], 1), ints::<Mlir, 1>([2], &[1, 2]));
+        let text = message(Mlir::float_mul(a, b));
+        assert!(text.contains("mul") && text.contains("f32[2], i32[2]"), "{text}");
+    });
 }
 
 #[test]
 fn operations_that_do_not_exist_are_named() {
-    let x = float::<Mlir, 4>([1, 1, 4, 4], 1);
-    let weight = float::<Mlir, 4>([1, 1, 3, 3], 2);
-    let offset = float::<Mlir, 4>([1, 18, 2, 2], 3);
-    let options = DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1);
-    let text = message(Mlir::deform_conv2d(x, offset, weight, None, None, options));
-    assert!(text.contains("deform_conv2d"), "{text}");
+    each(|| {
+        let x = float::<Mlir, 4>([1, 1, 4, 4], 1);
+        let weight = float::<Mlir, 4>([1, 1, 3, 3], 2);
+        let offset = float::<Mlir, 4>([1, 18, 2, 2], 3);
+        let options = DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1);
+        let text = message(Mlir::deform_conv2d(x, offset, weight, None, None, options));
+        assert!(text.contains("deform_conv2d"), "{text}");
+    });
 }

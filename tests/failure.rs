@@ -1,14 +1,11 @@
 //! What goes wrong is a clear error, and nothing else is harmed by it.
 
 use crate::support::child::{self, MARK};
+use crate::support::devices::{VARIABLE, current, device, each, name};
 use burn::prelude::*;
 use burn_mlir::MlirDevice;
 use std::path::Path;
 use std::process::Command;
-
-fn device() -> Device {
-    Device::new(MlirDevice::Cpu)
-}
 
 /// The reason a tensor cannot be read.
 fn failure<const D: usize>(tensor: Tensor<D>) -> String {
@@ -26,7 +23,7 @@ fn works(device: &Device) {
 #[test]
 fn a_missing_device_is_an_error_of_the_tensor() {
     for (missing, name) in
-        [(MlirDevice::Cuda(0), "cuda:0"), (MlirDevice::Mps, "mps"), (MlirDevice::Vulkan, "vulkan")]
+        [(MlirDevice::Cuda(999), "cuda:999"), (MlirDevice::Mps, "mps"), (MlirDevice::Vulkan, "vulkan")]
     {
         let device = Device::new(missing);
         let tensor = Tensor::<1>::from_floats([1.0, 2.0], &device) * 3.0;
@@ -34,53 +31,58 @@ fn a_missing_device_is_an_error_of_the_tensor() {
         assert!(reason.contains(name) && reason.contains("not available"), "{reason}");
         assert!(device.sync().is_err());
     }
-    works(&device());
+    each(|| works(&device()));
 }
 
 #[test]
 fn shapes_that_do_not_fit_name_the_operation_and_the_shapes() {
-    use burn_backend::{Backend, Distribution, FloatDType, TensorMetadata};
-    use burn_mlir::Mlir;
-    let random = |shape: [usize; 2]| {
-        <Mlir as burn_backend::ops::FloatTensorOps<Mlir>>::float_random(
-            shape.into(),
-            Distribution::Default,
-            &MlirDevice::Cpu,
-            FloatDType::F32,
-        )
-    };
-    let (a, b) = (random([2, 3]), random([4, 5]));
-    let sum = <Mlir as burn_backend::ops::FloatTensorOps<Mlir>>::float_add(a.clone(), b.clone());
-    let product = <Mlir as burn_backend::ops::FloatTensorOps<Mlir>>::float_matmul(a.clone(), b);
-    for (tensor, name) in [(sum, "add"), (product, "matmul")] {
-        let read = <Mlir as burn_backend::ops::FloatTensorOps<Mlir>>::float_into_data(tensor);
-        let reason = burn_backend::read_sync(read).expect_err("the shapes do not fit").to_string();
-        for part in [name, "[2, 3]", "[4, 5]", "f32"] {
-            assert!(reason.contains(part), "`{part}` is missing in: {reason}");
+    each(|| {
+        use burn_backend::{Backend, Distribution, FloatDType, TensorMetadata};
+        use burn_mlir::Mlir;
+        let random = |shape: [usize; 2]| {
+            <Mlir as burn_backend::ops::FloatTensorOps<Mlir>>::float_random(
+                shape.into(),
+                Distribution::Default,
+                &current(),
+                FloatDType::F32,
+            )
+        };
+        let (a, b) = (random([2, 3]), random([4, 5]));
+        let sum = <Mlir as burn_backend::ops::FloatTensorOps<Mlir>>::float_add(a.clone(), b.clone());
+        let product = <Mlir as burn_backend::ops::FloatTensorOps<Mlir>>::float_matmul(a.clone(), b);
+        for (tensor, name) in [(sum, "add"), (product, "matmul")] {
+            let read = <Mlir as burn_backend::ops::FloatTensorOps<Mlir>>::float_into_data(tensor);
+            let reason = burn_backend::read_sync(read).expect_err("the shapes do not fit").to_string();
+            for part in [name, "[2, 3]", "[4, 5]", "f32"] {
+                assert!(reason.contains(part), "`{part}` is missing in: {reason}");
+            }
         }
-    }
-    assert_eq!(a.shape().to_vec(), [2, 3]);
-    assert!(Mlir::sync(&MlirDevice::Cpu).is_ok());
-    works(&device());
+        assert_eq!(a.shape().to_vec(), [2, 3]);
+        assert!(Mlir::sync(&current()).is_ok());
+        works(&device());
+    });
 }
 
 #[test]
 fn a_failed_operation_fails_no_neighbour() {
-    let device = device();
-    let a = Tensor::<1>::from_floats([1.0, 2.0], &device);
-    let doubled = a.clone() * 2.0;
-    let huge = Tensor::<1>::ones([1usize << 45], &device) + 1.0;
-    let sum = (doubled.clone() + a).sum();
-    let reason = failure(huge);
-    assert!(reason.contains("out of memory"), "{reason}");
-    assert_eq!(doubled.into_data().iter::<f32>().collect::<Vec<_>>(), [2.0, 4.0]);
-    assert_eq!(sum.into_scalar::<f32>(), 9.0);
+    each(|| {
+        let device = device();
+        let a = Tensor::<1>::from_floats([1.0, 2.0], &device);
+        let doubled = a.clone() * 2.0;
+        let huge = Tensor::<1>::ones([1usize << 45], &device) + 1.0;
+        let sum = (doubled.clone() + a).sum();
+        let reason = failure(huge);
+        assert!(reason.contains("out of memory"), "{reason}");
+        assert_eq!(doubled.into_data().iter::<f32>().collect::<Vec<_>>(), [2.0, 4.0]);
+        assert_eq!(sum.into_scalar::<f32>(), 9.0);
+    });
 }
 
 #[test]
 #[ignore = "run alone by the test that sets the number of threads"]
 fn sums_on_as_many_threads_as_it_is_told() {
-    let sum = Tensor::<1>::ones([1 << 20], &device()).sum().into_scalar::<f32>();
+    let host = Device::new(MlirDevice::Cpu);
+    let sum = Tensor::<1>::ones([1 << 20], &host).sum().into_scalar::<f32>();
     println!("{MARK} {sum}");
 }
 
@@ -95,14 +97,16 @@ fn numbers_of_threads_that_make_no_sense_do_no_harm() {
 
 #[test]
 fn an_index_out_of_range_is_reported_once() {
-    let device = device();
-    let table = Tensor::<2>::ones([4, 3], &device);
-    let ids = Tensor::<1, Int>::from_ints([0, 7, 1], &device);
-    let reason = failure(table.clone().select(0, ids));
-    assert!(reason.contains("index"), "{reason}");
-    works(&device);
-    let ids = Tensor::<1, Int>::from_ints([3, 0], &device);
-    assert_eq!(table.select(0, ids).sum().into_scalar::<f32>(), 6.0);
+    each(|| {
+        let device = device();
+        let table = Tensor::<2>::ones([4, 3], &device);
+        let ids = Tensor::<1, Int>::from_ints([0, 7, 1], &device);
+        let reason = failure(table.clone().select(0, ids));
+        assert!(reason.contains("index"), "{reason}");
+        works(&device);
+        let ids = Tensor::<1, Int>::from_ints([3, 0], &device);
+        assert_eq!(table.select(0, ids).sum().into_scalar::<f32>(), 6.0);
+    });
 }
 
 #[test]
@@ -113,41 +117,47 @@ fn trains_and_prints_what_was_cached() {
     println!("{MARK} {} {}", stats.kernels_compiled, stats.kernels_from_disk);
 }
 
-/// Kernels compiled and kernels from disk of a small training with that cache directory.
+/// Kernels compiled and kernels from disk of a small training with that cache directory, on the running
+/// test's device.
 fn train_with_cache(directory: &Path) -> (u64, u64) {
     let path = directory.to_str().expect("the path is text");
-    let lines = child::run("failure::trains_and_prints_what_was_cached", &[("BURN_MLIR_CACHE", path)]);
+    let variables = [("BURN_MLIR_CACHE", path), (VARIABLE, name(current()))];
+    let lines = child::run("failure::trains_and_prints_what_was_cached", &variables);
     let (compiled, read) = lines[0].split_once(' ').expect("two numbers");
     (compiled.parse().expect("a number"), read.parse().expect("a number"))
 }
 
 #[test]
 fn a_corrupt_cache_is_compiled_again() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let (compiled, _) = train_with_cache(directory.path());
-    assert!(compiled > 0);
-    assert_eq!(train_with_cache(directory.path()), (0, compiled));
-    let files = std::fs::read_dir(directory.path()).expect("it is there").flatten();
-    for (index, file) in files.enumerate() {
-        let mut bytes = std::fs::read(file.path()).expect("it can be read");
-        let length = bytes.len();
-        match index % 3 {
-            0 => bytes.truncate(length / 2),
-            1 => bytes[length - 20] ^= 0x40,
-            _ => bytes.clear(),
+    each(|| {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let (compiled, _) = train_with_cache(directory.path());
+        assert!(compiled > 0);
+        assert_eq!(train_with_cache(directory.path()), (0, compiled));
+        let files = std::fs::read_dir(directory.path()).expect("it is there").flatten();
+        for (index, file) in files.enumerate() {
+            let mut bytes = std::fs::read(file.path()).expect("it can be read");
+            let length = bytes.len();
+            match index % 3 {
+                0 => bytes.truncate(length / 2),
+                1 => bytes[length - 20] ^= 0x40,
+                _ => bytes.clear(),
+            }
+            std::fs::write(file.path(), bytes).expect("it can be written");
         }
-        std::fs::write(file.path(), bytes).expect("it can be written");
-    }
-    assert_eq!(train_with_cache(directory.path()), (compiled, 0));
-    assert_eq!(train_with_cache(directory.path()), (0, compiled));
+        assert_eq!(train_with_cache(directory.path()), (compiled, 0));
+        assert_eq!(train_with_cache(directory.path()), (0, compiled));
+    });
 }
 
 #[test]
 fn a_cache_that_cannot_be_written_is_done_without() {
-    let file = tempfile::NamedTempFile::new().expect("a temporary file");
-    // A file where a directory should be: it cannot be written even by root.
-    let (compiled, read) = train_with_cache(&file.path().join("cache"));
-    assert!(compiled > 0 && read == 0);
+    each(|| {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        // A file where a directory should be: it cannot be written even by root.
+        let (compiled, read) = train_with_cache(&file.path().join("cache"));
+        assert!(compiled > 0 && read == 0);
+    });
 }
 
 /// What the build script prints with these variables, and whether it lets the build go on.

@@ -2,13 +2,14 @@
 //! say.
 
 use crate::agreement::float;
+use crate::support::devices::current;
 use burn_backend::ops::{ActivationOps, ConvOptions, FloatTensorOps, ModuleOps, PadMode};
 use burn_backend::{Distribution, FloatDType, Shape};
 use burn_mlir::ir::{Graph, Op};
-use burn_mlir::{Mlir, MlirDevice, MlirTensor, inspect};
+use burn_mlir::{Mlir, MlirTensor, inspect};
 
 fn graph(compute: impl FnOnce() -> MlirTensor) -> Graph {
-    let (_result, graph) = inspect::graph(MlirDevice::Cpu, compute).unwrap();
+    let (_result, graph) = inspect::graph(current(), compute).unwrap();
     graph.verify().unwrap();
     graph
 }
@@ -33,7 +34,7 @@ fn scalars_of_a_user_are_not_part_of_the_structure() {
         ("leaky relu", |x, v| Mlir::leaky_relu(x, v.into())),
         ("uniform", |_, v| {
             let range = Distribution::Uniform(-v, v);
-            Mlir::float_random(Shape::new([5]), range, &MlirDevice::Cpu, FloatDType::F32)
+            Mlir::float_random(Shape::new([5]), range, &current(), FloatDType::F32)
         }),
     ];
     for (name, function) in uses {

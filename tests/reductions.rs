@@ -1,6 +1,7 @@
 //! Reductions, prefix combinations and sorting.
 
 use crate::agreement::{F32, I32, agree, float, float_in, floats, int_in};
+use crate::support::devices::{current, each};
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::{BoolDType, IntDType, Shape, read_sync};
 use burn_mlir::Mlir;
@@ -9,10 +10,12 @@ use burn_mlir::Mlir;
 #[test]
 fn long_sums_round_little() {
     let (size, value) = (1 << 22, 0.1f32);
-    let x = Mlir::float_full(Shape::new([size]), value.into(), &Default::default(), F32);
-    let sum = read_sync(Mlir::float_into_data(Mlir::float_sum(x))).unwrap().iter::<f64>().next().unwrap();
     let exact = size as f64 * value as f64;
-    assert!((sum - exact).abs() <= 4e-6 * exact, "{sum} instead of {exact}");
+    each(|| {
+        let x = Mlir::float_full(Shape::new([size]), value.into(), &current(), F32);
+        let sum = read_sync(Mlir::float_into_data(Mlir::float_sum(x))).unwrap().iter::<f64>().next().unwrap();
+        assert!((sum - exact).abs() <= 4e-6 * exact, "{sum} instead of {exact}");
+    });
 }
 
 agree! {
@@ -55,7 +58,7 @@ agree! {
     }
 
     fn positions_in_narrow_integers<B>(results) within 0.0 {
-        let x = || B::int_cast(B::int_arange(-290..10, &Default::default(), I32), IntDType::I8);
+        let x = || B::int_cast(B::int_arange(-290..10, &B::current(), I32), IntDType::I8);
         let largest = B::int_equal_elem(x(), 127.into(), BoolDType::Native);
         let x = B::int_mask_fill(x(), largest, 0.into());
         results.int::<B>("maximum", B::int_argmax(x.clone(), 0));

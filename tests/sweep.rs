@@ -1,9 +1,10 @@
 //! Every elementwise function in f32, over all magnitudes, against f64.
 
+use crate::support::devices::{current, each};
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{TensorData, read_sync};
-use burn_mlir::{Mlir, MlirDevice};
+use burn_mlir::Mlir;
 
 type Tensor = FloatTensor<Mlir>;
 /// Name, the backend's function, the same in f64.
@@ -108,58 +109,63 @@ fn ulps(actual: f32, exact: f64) -> f64 {
 
 fn run(function: fn(Tensor) -> Tensor, inputs: &[f32]) -> Vec<f32> {
     let data = TensorData::new(inputs.to_vec(), [inputs.len()]);
-    let result = function(Mlir::float_from_data(data, &MlirDevice::Cpu));
+    let result = function(Mlir::float_from_data(data, &current()));
     read_sync(Mlir::float_into_data(result)).expect("it computes").iter::<f32>().collect()
 }
 
 #[test]
 fn every_function_is_within_two_units_in_the_last_place() {
-    let inputs = inputs();
-    let mut failures = Vec::new();
-    for (name, function, exact) in FUNCTIONS {
-        let (mut worst, mut at) = (0.0, 0.0);
-        for (&x, y) in inputs.iter().zip(run(*function, &inputs)) {
-            let exact = exact(x as f64);
-            let mut error = ulps(y, exact);
-            // A zero has the sign it has in IEEE arithmetic.
-            if exact == 0.0 && y == 0.0 && exact.is_sign_negative() != y.is_sign_negative() {
-                error = f64::INFINITY;
+    each(|| {
+        let inputs = inputs();
+        let mut failures = Vec::new();
+        for (name, function, exact) in FUNCTIONS {
+            let (mut worst, mut at) = (0.0, 0.0);
+            for (&x, y) in inputs.iter().zip(run(*function, &inputs)) {
+                let exact = exact(x as f64);
+                let mut error = ulps(y, exact);
+                // A zero has the sign it has in IEEE arithmetic.
+                if exact == 0.0 && y == 0.0 && exact.is_sign_negative() != y.is_sign_negative() {
+                    error = f64::INFINITY;
+                }
+                if error > worst {
+                    (worst, at) = (error, x);
+                }
             }
-            if error > worst {
-                (worst, at) = (error, x);
+            println!("{name:8} {worst:.3} at {at:e}");
+            if worst > BOUND {
+                failures.push(format!("{name}: {worst:.2} at {at:e} ({:#010x})", at.to_bits()));
             }
         }
-        println!("{name:8} {worst:.3} at {at:e}");
-        if worst > BOUND {
-            failures.push(format!("{name}: {worst:.2} at {at:e} ({:#010x})", at.to_bits()));
-        }
-    }
-    assert!(failures.is_empty(), "{failures:#?}");
+        assert!(failures.is_empty(), "{failures:#?}");
+    });
 }
 
 #[test]
 fn powers_and_angles_are_within_two_units_in_the_last_place() {
-    let values: Vec<f32> = inputs().into_iter().step_by(547).collect();
-    let interesting =
-        [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e-3, 7.0, 20.0, 127.0, 0.333_333_34];
-    let mut exponents = interesting.to_vec();
-    exponents.extend([f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e10, -1e10, 1e-10]);
-    let pairs: Vec<(f32, f32)> =
-        values.iter().flat_map(|&a| exponents.iter().map(move |&b| (a, b))).collect();
-    let tensor = |values: Vec<f32>| {
-        let count = values.len();
-        Mlir::float_from_data(TensorData::new(values, [count]), &MlirDevice::Cpu)
-    };
-    type Exact = fn(f64, f64) -> f64;
-    type Computed = fn(Tensor, Tensor) -> Tensor;
-    let functions: [(&str, Computed, Exact); 2] =
-        [("pow", Mlir::float_powf, f64::powf), ("atan2", Mlir::float_atan2, f64::atan2)];
-    for (name, function, exact) in functions {
-        let (a, b) = pairs.iter().copied().unzip();
-        let result = read_sync(Mlir::float_into_data(function(tensor(a), tensor(b)))).expect("it computes");
-        for ((a, b), y) in pairs.iter().zip(result.iter::<f32>()) {
-            let error = ulps(y, exact(*a as f64, *b as f64));
-            assert!(error <= BOUND, "{name}({a:e}, {b:e}) is {y:e}, off by {error:.2}");
+    each(|| {
+        let values: Vec<f32> = inputs().into_iter().step_by(547).collect();
+        let interesting =
+            [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e-3, 7.0, 20.0, 127.0, 0.333_333_34];
+        let mut exponents = interesting.to_vec();
+        exponents.extend([f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e10, -1e10, 1e-10]);
+        let pairs: Vec<(f32, f32)> =
+            values.iter().flat_map(|&a| exponents.iter().map(move |&b| (a, b))).collect();
+        let tensor = |values: Vec<f32>| {
+            let count = values.len();
+            Mlir::float_from_data(TensorData::new(values, [count]), &current())
+        };
+        type Exact = fn(f64, f64) -> f64;
+        type Computed = fn(Tensor, Tensor) -> Tensor;
+        let functions: [(&str, Computed, Exact); 2] =
+            [("pow", Mlir::float_powf, f64::powf), ("atan2", Mlir::float_atan2, f64::atan2)];
+        for (name, function, exact) in functions {
+            let (a, b) = pairs.iter().copied().unzip();
+            let result =
+                read_sync(Mlir::float_into_data(function(tensor(a), tensor(b)))).expect("it computes");
+            for ((a, b), y) in pairs.iter().zip(result.iter::<f32>()) {
+                let error = ulps(y, exact(*a as f64, *b as f64));
+                assert!(error <= BOUND, "{name}({a:e}, {b:e}) is {y:e}, off by {error:.2}");
+            }
         }
-    }
+    });
 }

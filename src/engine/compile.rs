@@ -28,6 +28,7 @@ pub(super) fn request(kernel: &Kernel, target: &Target) -> Request {
         kernel: kernel.to_string(),
         target: target.clone(),
         lower: Box::new(Lowering { kernel: kernel.clone(), target: target.clone() }),
+        assembler: None,
     }
 }
 

@@ -1,4 +1,5 @@
 //! What several families of tests need.
 
 pub mod child;
+pub mod devices;
 pub mod network;
