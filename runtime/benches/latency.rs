@@ -21,7 +21,7 @@ unsafe extern "C" fn nothing(
 
 fn main() {
     let device = Device::host(HostConfig::default());
-    let stream = device.stream();
+    let stream = device.stream().unwrap();
     let buffer = device.allocate(64).unwrap();
     // SAFETY: `nothing` touches nothing.
     let tiles = |count| unsafe { HostKernel::new("nothing", [(nothing as _, count)], 0, 0, Arc::new(())) };

@@ -55,9 +55,9 @@ impl Device {
     }
 
     /// A new stream.
-    pub fn stream(&self) -> Stream {
+    pub fn stream(&self) -> Result<Stream, RuntimeError> {
         match &self.0 {
-            Kind::Host(host) => Stream::host(host.clone()),
+            Kind::Host(host) => Ok(Stream::host(host.clone())),
         }
     }
 

@@ -8,6 +8,7 @@
 //! - A [`HostKernel`] is loaded machine code: functions that compute ranges of tiles, see [`PhaseFn`].
 //! - A [`Stream`] is an ordered queue. [`Launch`]es, or [`Batch`]es of them, run in order while the thread
 //!   that submits goes on. Errors come out of [`Stream::synchronize`].
+//! - A [`Graph`] is a list of batches that is replayed as one item of a stream.
 //! - An [`Event`] is a place in a stream's order, for other streams and threads to wait for.
 //!
 //! ```
@@ -26,7 +27,7 @@
 //! }
 //!
 //! let device = Device::host(HostConfig::default());
-//! let stream = device.stream();
+//! let stream = device.stream()?;
 //! let buffer = stream.upload(&[1, 0, 0, 0, 2, 0, 0, 0])?;
 //! // SAFETY: `add` follows the signature and needs no scratch.
 //! let kernel = unsafe { HostKernel::new("add", [(add as _, 2)], 0, 0, Arc::new(())) };
@@ -45,6 +46,7 @@
 mod device;
 mod error;
 mod event;
+mod graph;
 mod host;
 mod kernel;
 mod launch;
@@ -55,6 +57,7 @@ mod warn;
 pub use device::{Device, DeviceId};
 pub use error::RuntimeError;
 pub use event::Event;
+pub use graph::Graph;
 pub use host::HostConfig;
 pub use kernel::{HostKernel, Kernel, PhaseFn};
 pub use launch::{Batch, Launch, Slot};

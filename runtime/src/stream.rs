@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::host::{HostDevice, Queue, Work};
-use crate::{Batch, Buffer, DeviceId, Event, Launch, RuntimeError};
+use crate::{Batch, Buffer, DeviceId, Event, Graph, Launch, RuntimeError};
 
 /// An ordered queue of work on a device. Submitting returns at once, so that the thread that records runs
 /// ahead; it blocks only when far ahead. Dropping a stream finishes its work first.
@@ -50,6 +50,18 @@ impl Stream {
     pub fn run(&self, batch: Batch) -> Result<(), RuntimeError> {
         batch.check_device(self.device())?;
         self.queue.run(Work::Batch(batch))
+    }
+
+    /// Queues all launches of a graph. They work on what its buffers hold then.
+    ///
+    /// What the caller of [`Batch::launch`] promised has to hold now, too.
+    pub fn replay(&self, graph: &Graph) -> Result<(), RuntimeError> {
+        let (expected, found) = (self.device(), graph.device());
+        if expected != found {
+            return Err(RuntimeError::WrongDevice { expected, found });
+        }
+        self.queue.submit(Work::Replay(graph.clone()));
+        Ok(())
     }
 
     /// A buffer of `bytes` bytes with undefined contents, usable on every stream.

@@ -9,7 +9,7 @@ use common::*;
 #[test]
 fn an_event_orders_two_streams() {
     let device = device(2);
-    let (first, second) = (device.stream(), device.stream());
+    let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
     let (slow, fast) = (kernel("slow", &[(slow_triple_add, 1)]), kernel("fast", &[(triple_add, 1)]));
     let buffer = zeros(&first, 1);
     let mut expected = 0_u32;
@@ -32,7 +32,7 @@ fn a_thread_waits_for_an_event_of_another() {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let stream = device.stream();
+            let stream = device.stream().unwrap();
             let buffer = zeros(&stream, 1);
             for scalar in 0..5 {
                 launch(&stream, &slow, &buffer, &[scalar]);
@@ -43,14 +43,14 @@ fn a_thread_waits_for_an_event_of_another() {
         event.wait();
         assert!(event.is_done());
         // 0·3+0, ·3+1, ·3+2, ·3+3, ·3+4
-        assert_eq!(words(&device.stream(), &buffer), [58]);
+        assert_eq!(words(&device.stream().unwrap(), &buffer), [58]);
     });
 }
 
 #[test]
 fn a_chain_of_streams_passes_work_on() {
     let device = device(2);
-    let streams: Vec<_> = (0..6).map(|_| device.stream()).collect();
+    let streams: Vec<_> = (0..6).map(|_| device.stream().unwrap()).collect();
     let kernel = kernel("triple", &[(triple_add, 3)]);
     let buffer = zeros(&streams[0], 3);
     let mut expected = 0_u32;
@@ -66,12 +66,12 @@ fn a_chain_of_streams_passes_work_on() {
 #[test]
 fn an_event_outlives_its_stream() {
     let device = device(1);
-    let stream = device.stream();
+    let stream = device.stream().unwrap();
     launch(&stream, &kernel("slow", &[(slow_triple_add, 1)]), &zeros(&stream, 1), &[1]);
     let event = stream.record();
     drop(stream);
     assert!(event.is_done());
-    device.stream().wait(&event);
+    device.stream().unwrap().wait(&event);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn threads_and_streams_under_load() {
 /// Works on two streams until `end`, checking every result.
 fn load(device: &burn_mlir_runtime::Device, end: Instant) {
     const TILES: usize = 777;
-    let (first, second) = (device.stream(), device.stream());
+    let (first, second) = (device.stream().unwrap(), device.stream().unwrap());
     let triple = kernel("triple", &[(triple_add, TILES as u64)]);
     let busy = kernel("busy", &[(busy_add, 4)]);
     let mut round = 0_usize;

@@ -28,7 +28,7 @@ fn child(test: &str, variables: &[(&str, &str)]) -> std::process::Child {
 fn the_process_may_end_with_work_under_way() {
     static STREAM: OnceLock<Stream> = OnceLock::new();
     if std::env::var_os(CHILD).is_some() {
-        let stream = STREAM.get_or_init(|| device(3).stream());
+        let stream = STREAM.get_or_init(|| device(3).stream().unwrap());
         let slow = kernel("slow", &[(slow_triple_add, 1), (busy_add, 1000)]);
         let buffer = zeros(stream, 1000);
         for _ in 0..100 {
@@ -89,7 +89,7 @@ fn kernels_keep_subnormals_whatever_the_caller_does() {
     for threads in [1, 3] {
         // The workers of the device are started with odd modes, too.
         let device = device(threads);
-        let stream = device.stream();
+        let stream = device.stream().unwrap();
         for tiles in [1_usize, 1000, 50_000] {
             let kernel = kernel("halve", &[(halve, tiles as u64)]);
             // 2^-128 is subnormal: as bits 2^21. Halved thrice it is 2^-131, as bits 2^18.

@@ -27,7 +27,7 @@ fn out_of_range(label: &str) -> Result<(), RuntimeError> {
 
 #[test]
 fn work_runs_in_order() {
-    let stream = device(2).stream();
+    let stream = device(2).stream().unwrap();
     let kernel = kernel("triple", &[(triple_add, 7)]);
     let buffer = zeros(&stream, 7);
     for scalar in 0..1000 {
@@ -38,7 +38,7 @@ fn work_runs_in_order() {
 
 #[test]
 fn a_batch_runs_its_launches_in_order_on_its_slots() {
-    let stream = device(1).stream();
+    let stream = device(1).stream().unwrap();
     let (triple, add) = (kernel("triple", &[(triple_add, 2)]), kernel("add", &[(add, 1)]));
     let (first, second) = (zeros(&stream, 4), zeros(&stream, 2));
     let mut batch = Batch::with_capacity(2, 4, 4);
@@ -58,7 +58,7 @@ fn a_batch_runs_its_launches_in_order_on_its_slots() {
 
 #[test]
 fn a_thread_that_runs_its_work_leaves_that_of_others_to_somebody() {
-    let stream = device(1).stream();
+    let stream = device(1).stream().unwrap();
     let (gate_kernel, add) = (kernel("gate", &[(gate, 1)]), kernel("add", &[(add, 1)]));
     let (gate, buffer) = (zeros(&stream, 1), zeros(&stream, 1));
     std::thread::scope(|scope| {
@@ -74,7 +74,7 @@ fn a_thread_that_runs_its_work_leaves_that_of_others_to_somebody() {
 
 #[test]
 fn a_call_may_queue_any_amount_of_work_on_its_stream() {
-    let stream = Arc::new(device(1).stream());
+    let stream = Arc::new(device(1).stream().unwrap());
     let (buffer, add) = (zeros(&stream, 1), kernel("add", &[(add, 1)]));
     let (inner, words_of) = (stream.clone(), buffer.clone());
     let (send, receive) = std::sync::mpsc::channel();
@@ -88,7 +88,7 @@ fn a_call_may_queue_any_amount_of_work_on_its_stream() {
 
 #[test]
 fn submitting_runs_ahead_but_not_without_bound() {
-    let stream = device(1).stream();
+    let stream = device(1).stream().unwrap();
     let (gate_kernel, add) = (kernel("gate", &[(gate, 1)]), kernel("add", &[(add, 1)]));
     let (gate, buffer) = (zeros(&stream, 1), zeros(&stream, 1));
     launch(&stream, &gate_kernel, &gate, &[]);
@@ -116,7 +116,7 @@ fn submitting_runs_ahead_but_not_without_bound() {
 #[test]
 fn queued_work_keeps_its_buffers() {
     let device = device(1);
-    let stream = device.stream();
+    let stream = device.stream().unwrap();
     let gate_kernel = kernel("gate", &[(gate, 1)]);
     let gate = zeros(&stream, 1);
     launch(&stream, &gate_kernel, &gate, &[]);
@@ -132,7 +132,7 @@ fn queued_work_keeps_its_buffers() {
 
 #[test]
 fn an_index_error_is_reported_once_and_work_goes_on() {
-    let stream = device(2).stream();
+    let stream = device(2).stream().unwrap();
     let buffer = zeros(&stream, 100);
     let (check, add) = (kernel("gather rows", &[(check, 100)]), kernel("add", &[(add, 100)]));
     launch(&stream, &check, &buffer, &[100]);
@@ -148,7 +148,7 @@ fn an_index_error_is_reported_once_and_work_goes_on() {
 
 #[test]
 fn a_panicking_call_is_an_error_and_work_goes_on() {
-    let stream = device(1).stream();
+    let stream = device(1).stream().unwrap();
     stream.call(|| panic!("lost {}", 1));
     assert_eq!(stream.synchronize(), Err(RuntimeError::Panicked { message: "lost 1".into() }));
     assert_eq!(stream.synchronize(), Ok(()));
@@ -156,7 +156,7 @@ fn a_panicking_call_is_an_error_and_work_goes_on() {
 
 #[test]
 fn a_call_that_waits_for_its_own_stream_gets_an_error() {
-    let stream = Arc::new(device(1).stream());
+    let stream = Arc::new(device(1).stream().unwrap());
     let (inner, (send, receive)) = (stream.clone(), std::sync::mpsc::channel());
     stream.call(move || {
         inner.record().wait();
@@ -167,7 +167,7 @@ fn a_call_that_waits_for_its_own_stream_gets_an_error() {
 
 #[test]
 fn copies_are_ordered_and_checked() {
-    let stream = device(1).stream();
+    let stream = device(1).stream().unwrap();
     let (from, to) = (stream.upload(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap(), zeros(&stream, 2));
     let mut bytes = [0; 8];
     // SAFETY: only this stream uses the buffers.
@@ -187,7 +187,7 @@ fn copies_are_ordered_and_checked() {
 
 #[test]
 fn an_offset_outside_its_buffer_is_an_error() {
-    let stream = device(1).stream();
+    let stream = device(1).stream().unwrap();
     let (kernel, buffer) = (kernel("add", &[(add, 1)]), zeros(&stream, 2));
     let launch = |offset| Launch {
         kernel: kernel.clone().into(),
@@ -204,7 +204,7 @@ fn an_offset_outside_its_buffer_is_an_error() {
 
 #[test]
 fn empty_work_and_empty_buffers_are_fine() {
-    let stream = device(2).stream();
+    let stream = device(2).stream().unwrap();
     let buffer = stream.upload(&[]).unwrap();
     launch(&stream, &kernel("none", &[(add, 0)]), &buffer, &[1]);
     launch(&stream, &kernel("no phases", &[]), &buffer, &[]);
@@ -215,19 +215,19 @@ fn empty_work_and_empty_buffers_are_fine() {
 #[test]
 fn a_dropped_stream_finishes_its_work() {
     let device = device(2);
-    let buffer = zeros(&device.stream(), 1);
-    let stream = device.stream();
+    let buffer = zeros(&device.stream().unwrap(), 1);
+    let stream = device.stream().unwrap();
     let kernel = kernel("slow", &[(slow_triple_add, 1)]);
     for scalar in 0..10 {
         launch(&stream, &kernel, &buffer, &[scalar]);
     }
     drop(stream);
-    assert_eq!(words(&device.stream(), &buffer), [tripled(10)]);
+    assert_eq!(words(&device.stream().unwrap(), &buffer), [tripled(10)]);
 }
 
 #[test]
 fn a_stream_may_outlive_its_device_and_die_in_its_own_call() {
-    let stream = Arc::new(device(2).stream());
+    let stream = Arc::new(device(2).stream().unwrap());
     let buffer = zeros(&stream, 1);
     let (gate_kernel, gate_buffer) = (kernel("gate", &[(gate, 1)]), zeros(&stream, 1));
     launch(&stream, &gate_kernel, &gate_buffer, &[]);
@@ -238,12 +238,12 @@ fn a_stream_may_outlive_its_device_and_die_in_its_own_call() {
     drop(stream);
     open(&gate_buffer);
     event.wait();
-    assert_eq!(words(&device(1).stream(), &buffer), [3]);
+    assert_eq!(words(&device(1).stream().unwrap(), &buffer), [3]);
 }
 
 #[test]
 fn the_arena_is_shared_and_grows() {
-    let stream = device(1).stream();
+    let stream = device(1).stream().unwrap();
     let small = stream.arena(100).unwrap();
     assert!(small.is_same(&stream.arena(50).unwrap()));
     let large = stream.arena(1000).unwrap();
@@ -253,7 +253,7 @@ fn the_arena_is_shared_and_grows() {
 
 #[test]
 fn scratch_that_does_not_fit_is_an_error_of_the_stream() {
-    let stream = device(2).stream();
+    let stream = device(2).stream().unwrap();
     let buffer = zeros(&stream, 4);
     // SAFETY: `add` uses no scratch.
     let hungry =
@@ -268,7 +268,7 @@ fn scratch_that_does_not_fit_is_an_error_of_the_stream() {
 fn allocation_waits_for_memory_under_way() {
     let config = HostConfig { threads: Some(1), memory_limit: Some(1 << 20), memory_cached: None };
     let device = Device::host(config);
-    let stream = device.stream();
+    let stream = device.stream().unwrap();
     let buffer = stream.allocate(1 << 20).unwrap();
     launch(&stream, &kernel("slow", &[(slow_triple_add, 1), (check, 1)]), &buffer, &[0]);
     drop(buffer);
@@ -287,6 +287,7 @@ fn handles_are_shareable() {
     assert_shareable::<Stream>();
     assert_shareable::<Buffer>();
     assert_shareable::<Batch>();
+    assert_shareable::<burn_mlir_runtime::Graph>();
     assert_shareable::<burn_mlir_runtime::Event>();
     assert_shareable::<burn_mlir_runtime::Device>();
 }

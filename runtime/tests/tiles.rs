@@ -12,7 +12,7 @@ fn every_tile_runs_exactly_once() {
     for threads in [1, 2, 3, 5, 8] {
         let device = device(threads);
         assert_eq!(device.threads(), threads);
-        let stream = device.stream();
+        let stream = device.stream().unwrap();
         for tiles in (0..20).chain([31, 32, 33, 100, 1000, 4097, 100_000]) {
             let buffer = zeros(&stream, tiles + 1);
             let kernel = kernel("add", &[(add, tiles as u64)]);
@@ -30,7 +30,7 @@ fn every_tile_runs_exactly_once() {
 #[test]
 fn long_tiles_run_exactly_once() {
     for threads in [2, 4] {
-        let stream = device(threads).stream();
+        let stream = device(threads).stream().unwrap();
         for tiles in [2, 3, 7, 16, 61] {
             let buffer = zeros(&stream, tiles);
             let kernel = kernel("busy", &[(busy_add, tiles as u64)]);
@@ -45,7 +45,7 @@ fn long_tiles_run_exactly_once() {
 #[test]
 fn a_phase_sees_all_of_the_one_before_and_scratch_is_private() {
     for threads in [1, 2, 4] {
-        let stream = device(threads).stream();
+        let stream = device(threads).stream().unwrap();
         for tiles in [1_u64, 2, 5, 64, 500] {
             // SAFETY: `scatter` uses a word of shared scratch per tile and 64 bytes of the worker's.
             let kernel = unsafe {
@@ -69,7 +69,7 @@ fn a_phase_sees_all_of_the_one_before_and_scratch_is_private() {
 
 #[test]
 fn work_is_shared_between_threads() {
-    let (stream, tiles) = (device(4).stream(), 400);
+    let (stream, tiles) = (device(4).stream().unwrap(), 400);
     let buffer = zeros(&stream, tiles);
     let kernel = kernel("who", &[(who, tiles as u64)]);
     // Helpers may come late on a loaded machine: some launch shows them. They sleep before each.

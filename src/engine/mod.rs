@@ -76,7 +76,7 @@ impl Engine {
         }
         let device = Device::host(HostConfig::default());
         Ok(Self {
-            transfer: device.stream(),
+            transfer: device.stream()?,
             device,
             random: Random::new(),
             target: Target::Host(burn_mlir_jit::host_target()),

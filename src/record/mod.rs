@@ -38,7 +38,7 @@ fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
         if let Some((_, window)) = windows.iter().find(|(owner, _)| *owner == device) {
             return Ok(window.clone());
         }
-        let window = Arc::new(Window::new(engine::engine(device)?));
+        let window = Arc::new(Window::new(engine::engine(device)?)?);
         windows.push((device, window.clone()));
         Ok(window)
     })

@@ -112,9 +112,9 @@ enum Memory {
 }
 
 impl Window {
-    pub(super) fn new(engine: Arc<Engine>) -> Self {
-        let stream = engine.device.stream();
-        Self { engine, recording: Mutex::new(Recording::new()), stream, id: number() }
+    pub(super) fn new(engine: Arc<Engine>) -> Result<Self, MlirError> {
+        let stream = engine.device.stream()?;
+        Ok(Self { engine, recording: Mutex::new(Recording::new()), stream, id: number() })
     }
 
     /// Appends a node; the slots in `op` count from the first of `scalars`. Operands recorded

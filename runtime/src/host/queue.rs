@@ -19,7 +19,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::HostDevice;
 use super::executor::Executor;
 use super::float::FloatGuard;
-use crate::{Batch, Buffer, Event, RuntimeError};
+use crate::{Batch, Buffer, Event, Graph, RuntimeError};
 
 /// Items in flight before submitting blocks.
 const DEPTH: u64 = 128;
@@ -33,6 +33,8 @@ const LARGE_DEPTH: u64 = 4;
 pub(crate) enum Work {
     /// Launches.
     Batch(Batch),
+    /// The launches of a graph.
+    Replay(Graph),
     /// Bytes from host memory into a buffer.
     Write { data: Box<dyn AsRef<[u8]> + Send>, to: Buffer, offset: usize },
     /// Bytes from one buffer to another, which may be the same.
@@ -48,7 +50,7 @@ impl Work {
         match self {
             Self::Batch(batch) => batch.bytes(),
             Self::Write { data, .. } => (**data).as_ref().len(),
-            Self::Copy { .. } | Self::Wait(_) | Self::Call(_) => 0,
+            Self::Replay(_) | Self::Copy { .. } | Self::Wait(_) | Self::Call(_) => 0,
         }
     }
 }
@@ -214,6 +216,7 @@ impl Queue {
     fn perform(&self, executor: &mut Executor, work: Work) -> Result<(), RuntimeError> {
         match work {
             Work::Batch(batch) => executor.run(&self.device, &batch),
+            Work::Replay(graph) => graph.run(|batch| executor.run(&self.device, batch)),
             Work::Write { data, to, offset } => {
                 let data = (*data).as_ref();
                 to.check(offset, data.len())?;
