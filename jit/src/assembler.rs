@@ -2,13 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
-/// Makes machine code of PTX, as a GPU's driver does. It may be called from several threads at once.
+/// Machine code for a text, or why there is none. Called from several threads at once.
+pub type Assemble = dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync;
+
+/// Makes machine code of PTX, as a GPU's driver does.
 #[derive(Clone)]
 pub struct Assembler {
     /// Everything its output depends on besides the text, such as the versions of the driver and the GPU.
     pub version: String,
-    /// Machine code for a text, or why there is none.
-    pub assemble: Arc<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>,
+    /// Does it.
+    pub assemble: Arc<Assemble>,
 }
 
 impl fmt::Debug for Assembler {

@@ -29,7 +29,7 @@ mod store;
 mod warn;
 mod workers;
 
-pub use assembler::Assembler;
+pub use assembler::{Assemble, Assembler};
 pub use config::Config;
 pub use error::JitError;
 pub use host::host_target;
