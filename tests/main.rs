@@ -5,6 +5,7 @@ mod activations;
 mod agreement;
 mod contractions;
 mod convolutions;
+mod devices;
 mod elementwise;
 mod errors;
 mod failure;

@@ -8,9 +8,9 @@ use burn_mlir::Mlir;
 
 type Tensor = FloatTensor<Mlir>;
 /// Name, the backend's function, the same in f64.
-type Function = (&'static str, fn(Tensor) -> Tensor, fn(f64) -> f64);
+pub type Function = (&'static str, fn(Tensor) -> Tensor, fn(f64) -> f64);
 
-const FUNCTIONS: &[Function] = &[
+pub const FUNCTIONS: &[Function] = &[
     ("neg", Mlir::float_neg, |x| -x),
     ("abs", Mlir::float_abs, f64::abs),
     ("sign", Mlir::float_sign, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),

@@ -3,7 +3,6 @@
 use crate::support::child::{self, MARK};
 use crate::support::devices::{VARIABLE, current, device, each, name};
 use crate::support::network::{parameters, train};
-use burn::prelude::*;
 use burn_mlir::{MlirDevice, stats};
 
 #[test]
