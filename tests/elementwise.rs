@@ -2,9 +2,13 @@
 
 use crate::agreement::{F32, I32, Results, agree, bools, check, float, float_in, floats, int_in, ints};
 use crate::support::devices::each;
-use burn_backend::ops::IntTensorOps;
-use burn_backend::{BoolDType, FloatDType, IntDType};
-use burn_mlir::Mlir;
+use burn_backend::ops::{FloatTensorOps, IntTensorOps};
+use burn_backend::{BoolDType, FloatDType, IntDType, read_sync};
+use burn_mlir::{Mlir, MlirTensor};
+
+fn read(tensor: MlirTensor) -> Vec<f32> {
+    read_sync(Mlir::float_into_data(tensor)).unwrap().iter::<f32>().collect()
+}
 
 /// A scalar compares and clamps as a number, though it is no number of the elements' type.
 #[test]
@@ -27,6 +31,21 @@ fn scalars_out_of_range() {
         results
     };
     each(|| check("scalars out of range", &case(IntDType::I8), &case(IntDType::I32), 0.0));
+}
+
+/// What a value was before it is overwritten in place: the second result folds to the operand itself.
+#[test]
+fn an_overwritten_operand_is_read_first() {
+    each(|| {
+        for size in [1, 100, 2001] {
+            let x = float::<Mlir, 1>([size], 1);
+            let expected = read(x.clone());
+            let negated = Mlir::float_neg(x);
+            let again = Mlir::float_neg(negated.clone());
+            assert_eq!(read(again), expected);
+            assert_eq!(read(Mlir::float_neg(negated)), expected);
+        }
+    });
 }
 
 agree! {

@@ -60,6 +60,34 @@ fn a_map_is_linalg_then_native_vectors() {
     }
 }
 
+/// The second value folds to what was loaded from where the first is stored.
+#[test]
+fn what_is_overwritten_is_read_before() {
+    let body = vec![
+        load(&[1]),
+        f32(Instr::Unary(UnaryOp::Neg, Operand(0))),
+        f32(Instr::Unary(UnaryOp::Neg, Operand(1))),
+    ];
+    let stores = [(0, 1), (1, 2)].map(|(param, value)| Store {
+        param: ParamId(param),
+        access: Access::new([1]),
+        value: Operand(value),
+    });
+    let kernel = Kernel::Block(Block {
+        domain: [DomainDim { size: 1 << 12, kind: DimKind::Parallel }].into_iter().collect(),
+        params: vec![param(ParamMode::InOut), param(ParamMode::Out)],
+        scalars: vec![],
+        body,
+        stores: stores.into(),
+    });
+    let (_, [_, scheduled, _]) = lowered(&kernel, HostTarget::x86_64_v4());
+    assert!(!scheduled.contains("alloc") && !scheduled.contains("memref.copy"), "{scheduled}");
+    let places = |of: &str| scheduled.match_indices(of).map(|found| found.0).collect::<Vec<_>>();
+    let (loads, stores) = (places("vector.load"), places("vector.transfer_write"));
+    assert_eq!((loads.len(), stores.len()), (1, 2), "{scheduled}");
+    assert!(loads[0] < stores[0], "{scheduled}");
+}
+
 #[test]
 fn nothing_is_allocated() {
     let max = f32(Instr::Reduce(ReduceOp::Max, Operand(0)));

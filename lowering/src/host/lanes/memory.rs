@@ -87,6 +87,14 @@ impl Lanes<'_> {
         self.gathered(view, at, &steps, width)
     }
 
+    /// A contiguous chunk of a view, read here and now: a tensor that stands for the memory itself would show
+    /// what is stored there later, if a value to store folds to what was loaded.
+    pub(super) fn snapshot(&mut self, view: &View, at: &Value, width: usize) -> Value {
+        let vector = vector_type(width, view.element);
+        let loaded = self.e().op(format_args!("vector.load {}[{at}] : {}, {vector}", view.memref, view.ty()));
+        self.tensor_of(&loaded, width, view.element)
+    }
+
     /// A chunk with a small stride: contiguous loads that together cover it and nothing beyond, from which
     /// shuffles pick the elements.
     pub(super) fn shuffled(&mut self, view: &View, at: &Value, stride: i64, width: usize) -> Value {

@@ -189,6 +189,11 @@ impl<'a> Lanes<'a> {
         self.sets[statement] & (1 << self.lane) != 0
     }
 
+    /// Whether a chunk of a parameter may be stored before another store reads what it was.
+    fn overwritten(&self, param: ParamId) -> bool {
+        self.block.stores.len() > 1 && self.block.stores.iter().any(|store| store.param == param)
+    }
+
     /// The statements not known yet that `wanted` need, in order.
     fn missing(&self, known: &Environment, wanted: &[Operand]) -> Vec<usize> {
         let mut needed = vec![false; self.block.body.len()];
@@ -250,7 +255,12 @@ impl<'a> Lanes<'a> {
                     Instr::Load { param, access } => {
                         let view = self.views[&(*param, access.clone())].clone();
                         let at = self.address(&view, access);
-                        let tensor = self.load(&view, &at, access.strides[self.lane], width);
+                        let stride = access.strides[self.lane];
+                        let tensor = if stride == 1 && self.overwritten(*param) {
+                            self.snapshot(&view, &at, width)
+                        } else {
+                            self.load(&view, &at, stride, width)
+                        };
                         known[statement] = Some(Known::Lanes(tensor, Form::Storage));
                     }
                     Instr::Gather(gather) => {
