@@ -73,7 +73,7 @@ pub fn lower<'c>(
             return Err(LoweringError::Unsupported(reason));
         }
         Target::Host(target) => target,
-        Target::Nvptx(_) => return nvptx::lower(context, kernel, stages),
+        Target::Nvptx(target) => return nvptx::lower(context, kernel, target, stages),
     };
     let payload = match kernel {
         Kernel::Block(block) => host::block(block, target)?,

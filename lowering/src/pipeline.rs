@@ -28,7 +28,7 @@ const BUFFERIZE: &str = "builtin.module(eliminate-empty-tensors,one-shot-bufferi
 /// Lowers vectors, loops and memrefs. After: LLVM dialect only.
 const TO_LLVM: &str = "builtin.module(convert-linalg-to-loops,func.func(convert-vector-to-scf),\
      expand-strided-metadata,lower-affine,canonicalize,cse,func.func(loop-invariant-code-motion),\
-     convert-vector-to-llvm,convert-scf-to-cf,convert-math-to-llvm,convert-arith-to-llvm,\
+     convert-vector-to-llvm,convert-scf-to-cf,convert-nvvm-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,\
      convert-index-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm,convert-cf-to-llvm,\
      convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse)";
 

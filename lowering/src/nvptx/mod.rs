@@ -17,7 +17,7 @@ mod writer;
 
 use crate::host::with_lane;
 use crate::{Lowered, LoweringError, Payload, pipeline};
-use burn_mlir_ir::{Block, Kernel, Program};
+use burn_mlir_ir::{Block, Kernel, NvptxTarget, Program};
 use melior::{
     Context,
     ir::{
@@ -37,10 +37,11 @@ const ACCESS_BYTES: usize = 16;
 pub(crate) fn lower<'c>(
     context: &'c Context,
     kernel: &Kernel,
+    target: &NvptxTarget,
     stages: bool,
 ) -> Result<Lowered<'c>, LoweringError> {
     let payload = match kernel {
-        Kernel::Block(block) => self::block(block)?,
+        Kernel::Block(block) => self::block(block, target)?,
         _ => return Err(LoweringError::Unsupported("scatter, sort and scan on NVIDIA targets".into())),
     };
     let mut lowered = pipeline::run(context, payload, stages)?;
@@ -51,10 +52,10 @@ pub(crate) fn lower<'c>(
     Ok(lowered)
 }
 
-fn block(block: &Block) -> Result<Payload, LoweringError> {
+fn block(block: &Block, target: &NvptxTarget) -> Result<Payload, LoweringError> {
     let block = with_lane(block);
     if block.contraction().is_some() {
-        return contraction::lower(&block);
+        return contraction::lower(&block, target);
     }
     if block.reduces() { row::lower(&block) } else { map::lower(&block) }
 }

@@ -17,19 +17,41 @@ pub(super) struct KernelWriter {
     pub emitter: Emitter,
     symbol: String,
     workgroup_bytes: usize,
+    /// Whether the memory of a block is reserved by its launch.
+    dynamic: bool,
 }
+
+/// Where boxes of a swizzled tensor map must start in the memory of a block.
+const BOX_ALIGNMENT: usize = 1024;
 
 impl KernelWriter {
     /// Opens the kernel `symbol`, which has `buffers` buffers and `scalars` scalar arguments.
     pub fn new(symbol: &str, buffers: usize, scalars: usize) -> Self {
         let mut emitter = Emitter::new(0);
-        let arguments: Vec<String> = (0..buffers)
-            .map(|position| format!("%buffer{position}: {GLOBAL}"))
-            .chain((0..scalars).map(|slot| format!("%scalar{slot}: i64")))
-            .chain(["shared", "status", "counters"].map(|name| format!("%{name}: {GLOBAL}")))
-            .collect();
+        let arguments = arguments(buffers, scalars);
         emitter.open(format_args!("func.func @{symbol}({}) {{", arguments.join(", ")));
-        Self { emitter, symbol: symbol.into(), workgroup_bytes: 0 }
+        Self { emitter, symbol: symbol.into(), workgroup_bytes: 0, dynamic: false }
+    }
+
+    /// Opens a kernel that has tensor maps `%map0` and so on besides, for blocks of `threads` of which a
+    /// multiprocessor need not hold more than one. What [`workgroup`](Self::workgroup) reserves is to be
+    /// launched with.
+    pub fn with_tensor_maps(symbol: &str, buffers: usize, scalars: usize, maps: usize, threads: u32) -> Self {
+        let mut emitter = Emitter::new(0);
+        let mut arguments = arguments(buffers, scalars);
+        // Only functions of the LLVM dialect can be kernels, and only kernels have arguments like these.
+        arguments.extend((0..maps).map(|map| {
+            format!(
+                "%map{map}: !llvm.ptr {{llvm.byval = !llvm.array<128 x i8>, llvm.align = 64 : i64, \
+                 nvvm.grid_constant}}"
+            )
+        }));
+        emitter.open(format_args!(
+            "llvm.func @{symbol}({}) attributes {{nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>, \
+             nvvm.minctasm = 1 : i32}} {{",
+            arguments.join(", ")
+        ));
+        Self { emitter, symbol: symbol.into(), workgroup_bytes: 0, dynamic: true }
     }
 
     /// The scalar argument `slot` as a value of `dtype`.
@@ -128,9 +150,15 @@ impl KernelWriter {
 
     /// Closes the kernel and returns its text.
     pub fn finish(mut self) -> String {
-        self.emitter.line("return");
+        self.emitter.line(if self.dynamic { "llvm.return" } else { "return" });
         self.emitter.close("}");
-        if self.workgroup_bytes > 0 {
+        if self.dynamic {
+            self.emitter.line(format_args!(
+                "llvm.mlir.global external @{}_memory() {{addr_space = 3 : i32, \
+                 alignment = {BOX_ALIGNMENT} : i64}} : !llvm.array<0 x i8>",
+                self.symbol
+            ));
+        } else if self.workgroup_bytes > 0 {
             self.emitter.line(format_args!(
                 "llvm.mlir.global internal @{}_memory() {{addr_space = 3 : i32, alignment = 16 : i64}} : \
                  !llvm.array<{} x i8>",
@@ -139,4 +167,13 @@ impl KernelWriter {
         }
         self.emitter.finish()
     }
+}
+
+/// The arguments all kernels have.
+fn arguments(buffers: usize, scalars: usize) -> Vec<String> {
+    (0..buffers)
+        .map(|position| format!("%buffer{position}: {GLOBAL}"))
+        .chain((0..scalars).map(|slot| format!("%scalar{slot}: i64")))
+        .chain(["shared", "status", "counters"].map(|name| format!("%{name}: {GLOBAL}")))
+        .collect()
 }

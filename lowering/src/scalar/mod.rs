@@ -120,18 +120,24 @@ pub(crate) fn unary(e: &mut Emitter, op: UnaryOp, dtype: DType, x: &Value) -> Va
         return integer::unary(e, op, dtype, x);
     }
     let x = cast::extend(e, dtype, x);
+    let y = unary_extended(e, op, dtype, &x);
+    if op.is_predicate() { y } else { cast::round(e, dtype, &y) }
+}
+
+/// A function of one float operand of `dtype`, for which it must be [defined](has_unary): of the type in which
+/// it is computed, as is the result, which is yet to be rounded unless it is a truth value.
+pub(crate) fn unary_extended(e: &mut Emitter, op: UnaryOp, dtype: DType, x: &Value) -> Value {
     if op.is_predicate() {
         return Builder::with(e, |b| {
-            let x = b.float(width(dtype), &x);
+            let x = b.float(width(dtype), x);
             match op {
                 UnaryOp::IsNan => x.is_nan().name(),
                 _ => x.abs().eq(x.constant(f64::INFINITY)).name(),
             }
         });
     }
-    let Some(function) = float_unary(op) else { return x };
-    let y = Builder::with(e, |b| function(b.float(width(dtype), &x)).name());
-    cast::round(e, dtype, &y)
+    let Some(function) = float_unary(op) else { return x.clone() };
+    Builder::with(e, |b| function(b.float(width(dtype), x)).name())
 }
 
 /// A function of two operands of `dtype`, for which it must be [defined](has_binary).

@@ -1,7 +1,14 @@
 //! Blocks with a contraction.
 
-use crate::{Emitted, check};
+use crate::{Emitted, check as check_all, check_for};
 use burn_mlir_ir::DType;
+
+/// Lowers for what has these tiles: all targets, but not Hopper for types its matrix unit takes.
+fn check(text: &str) -> Emitted {
+    let multiplied =
+        ["bf16", "f16", "flex32"].iter().any(|ty| text.contains(&format!("] : {ty}\n  %1 = load")));
+    if multiplied { check_for(text, "sm_80") } else { check_all(text) }
+}
 
 fn count(text: &str, pattern: &str) -> usize {
     text.matches(pattern).count()

@@ -8,26 +8,33 @@
 
 mod epilogue;
 mod geometry;
+mod hopper;
 mod kernel;
 mod operand;
 
 use super::payload;
 use crate::contraction::Contraction;
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::{Block, DType, DimKind, ParamMode, Phase, Program};
+use burn_mlir_ir::{Block, DType, DimKind, NvptxTarget, ParamMode, Phase, Program};
 use geometry::Geometry;
 
 /// The function's name.
 const SYMBOL: &str = "contract";
 
 /// Lowers a block with a contraction, which has a dimension that is not empty.
-pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
+pub(super) fn lower(block: &Block, target: &NvptxTarget) -> Result<Payload, LoweringError> {
     let contraction = Contraction::of(block, 0).map_err(LoweringError::Unsupported)?;
     check(block, &contraction)?;
     let geometry = Geometry::of(&contraction);
     if geometry.tiles() == 0 {
         let program = Program::default();
         return Ok(Payload { text: String::new(), program, schedule: String::new(), lower_sequence: false });
+    }
+    if target.is_hopper()
+        && contraction.sum.len() > 0
+        && let Some(payload) = hopper::lower(block, &contraction, target)?
+    {
+        return Ok(payload);
     }
     let grid = u32::try_from(geometry.tiles()).ok().filter(|&tiles| tiles <= i32::MAX as u32);
     let grid = grid

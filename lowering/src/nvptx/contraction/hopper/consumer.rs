@@ -1,0 +1,174 @@
+//! The warpgroups that multiply: each has 64 rows of a tile.
+
+use super::descriptor::{Descriptor, STEPS, stage_units};
+use super::int::{int, int_by, int_is, int_op};
+use super::kernel::{Kernel, address};
+use super::plan::{ROW_BYTES, ROWS, WARPGROUP};
+use super::problem::Major;
+use super::ring::Turn;
+use crate::LoweringError;
+use crate::emit::{Emitter, Value};
+use burn_mlir_ir::DType;
+
+/// Registers of each thread that multiplies.
+const REGISTERS: usize = 240;
+
+/// What a consuming thread knows of itself.
+#[derive(Clone, Debug)]
+pub(super) struct Consumer {
+    /// Number of its warpgroup among the consumers.
+    pub number: Value,
+    /// Position in the warpgroup.
+    pub thread: Value,
+    /// Whether it speaks for its warpgroup.
+    pub elected: Value,
+    left: Descriptor,
+    right: Descriptor,
+}
+
+impl Kernel<'_> {
+    /// Writes what the consuming warpgroups do.
+    pub fn consume(&mut self) -> Result<(), LoweringError> {
+        self.e().line(format_args!("nvvm.setmaxregister increase {REGISTERS}"));
+        let consumer = self.consumer();
+        let mut finish = self.finisher(&consumer)?;
+        let e = self.e();
+        let turn = Turn { stage: int(e, 0), parity: int(e, 0) };
+        let work = self.open_work(turn);
+        let place = self.place(&work.number);
+        let products = self.products(&consumer, &place.slices, &work.turn);
+        finish.before_sums(self, &place)?;
+        let columns = self.plan.columns;
+        let sums = settled(self.e(), &products.sums, columns);
+        if self.plan.two_under_way() {
+            self.ring.release(&mut self.writer.emitter, &products.last, &consumer.elected);
+        }
+        finish.write(self, &place, &sums)?;
+        let e = &mut self.writer.emitter;
+        work.close(e, &products.turn);
+        finish.end(self);
+        Ok(())
+    }
+
+    fn consumer(&mut self) -> Consumer {
+        let (thread, warpgroup, memory) = (self.thread.clone(), self.warpgroup.clone(), self.memory.clone());
+        let (left_bytes, problem) = (self.plan.left_bytes(), self.problem);
+        let e = self.e();
+        let number = int_by(e, "subi", &warpgroup, 1);
+        let thread = int_by(e, "andi", &thread, WARPGROUP - 1);
+        let elected = int_is(e, "eq", &thread, 0);
+        let start = address(e, &memory);
+        // 64 rows, whether they are 64 rows of memory or a box.
+        let mine = int_by(e, "muli", &number, ROWS * ROW_BYTES);
+        let mine = int_op(e, "addi", &start, &mine);
+        let left = Descriptor::new(e, &mine, problem.left.major);
+        let start = int_by(e, "addi", &start, left_bytes);
+        let right = Descriptor::new(e, &start, problem.right.major);
+        Consumer { number, thread, elected, left, right }
+    }
+
+    /// Multiplies the slices of a part of the sum.
+    fn products(&mut self, consumer: &Consumer, [from, to]: &[Value; 2], turn: &Turn) -> Products {
+        let overlap = self.plan.two_under_way();
+        let structure = sums_type(self.plan.columns);
+        // The first slice is not summed to anything: accumulators that were set to zero would make the
+        // assembler wait between the instructions.
+        let undefined = self.e().op(format_args!("llvm.mlir.undef : {structure}"));
+        let first = self.slice(consumer, turn, &undefined, true);
+        let e = &mut self.writer.emitter;
+        if !overlap {
+            e.line("nvvm.wgmma.wait.group.sync.aligned 0");
+            self.ring.release(e, &turn.stage, &consumer.elected);
+        }
+        let next = self.ring.next(e, turn);
+        let one = int(e, 1);
+        let second = int_by(e, "addi", from, 1);
+        let [number, stage, parity, last, sums, result] = [(); 6].map(|()| e.fresh());
+        e.open(format_args!(
+            "{result}:4 = scf.for {number} = {second} to {to} step {one} iter_args({stage} = {}, \
+             {parity} = {}, {last} = {}, {sums} = {first}) -> (i32, i32, i32, {structure}) : i32 {{",
+            next.stage, next.parity, turn.stage
+        ));
+        let turn = Turn { stage, parity };
+        let next_sums = self.slice(consumer, &turn, &sums, false);
+        let e = &mut self.writer.emitter;
+        e.line(format_args!("nvvm.wgmma.wait.group.sync.aligned {}", usize::from(overlap)));
+        let done = if overlap { &last } else { &turn.stage };
+        self.ring.release(e, done, &consumer.elected);
+        let next = self.ring.next(e, &turn);
+        e.line(format_args!(
+            "scf.yield {}, {}, {}, {next_sums} : i32, i32, i32, {structure}",
+            next.stage, next.parity, turn.stage
+        ));
+        e.close("}");
+        let part = |position: usize| format!("{result}#{position}");
+        Products { sums: part(3), last: part(2), turn: Turn { stage: part(0), parity: part(1) } }
+    }
+
+    /// Multiplies a slice, once it is there, and adds the products to `sums`; does not wait for them.
+    fn slice(&mut self, consumer: &Consumer, turn: &Turn, sums: &Value, first: bool) -> Value {
+        let (bytes, columns) = (self.plan.stage_bytes(), self.plan.columns);
+        let (left_major, right_major) = (self.problem.left.major, self.problem.right.major);
+        let element = self.problem.element;
+        let e = &mut self.writer.emitter;
+        self.ring.wait_full(e, turn);
+        let offset = stage_units(e, &turn.stage, bytes);
+        let (left, right) = (consumer.left.at(e, &offset), consumer.right.at(e, &offset));
+        e.line("nvvm.wgmma.fence.aligned");
+        let mut sums = sums.clone();
+        for step in 0..STEPS {
+            let (left, right) = (consumer.left.step(e, &left, step), consumer.right.step(e, &right, step));
+            let structure = sums_type(columns);
+            let scale = if first && step == 0 { "zero" } else { "one" };
+            let (ty, k) = match element {
+                DType::BF16 => ("bf16", 16),
+                DType::F16 => ("f16", 16),
+                _ => ("tf32", 8),
+            };
+            let left_layout = if left_major == Major::Sum { "row" } else { "col" };
+            let right_layout = if right_major == Major::Sum { "col" } else { "row" };
+            let operand = |layout| format!("[<{ty}>, #nvvm.wgmma_scale_in<one>, #nvvm.mma_layout<{layout}>]");
+            sums = e.op(format_args!(
+                "nvvm.wgmma.mma_async {left}, {right}, {sums}, #nvvm.shape<m = 64, n = {columns}, k = {k}>, \
+                 D [<f32>, #nvvm.wgmma_scale_out<{scale}>], A {}, B {} : {structure} -> {structure}",
+                operand(left_layout),
+                operand(right_layout)
+            ));
+        }
+        e.line("nvvm.wgmma.commit.group.sync.aligned");
+        sums
+    }
+}
+
+/// What the loop over the sum leaves.
+struct Products {
+    sums: Value,
+    /// The stage of the last slice.
+    last: Value,
+    turn: Turn,
+}
+
+/// Accumulators of a thread: for each run of 8 columns two of the row a quarter of its lane says and two of
+/// the row 8 further down.
+fn sums_type(columns: usize) -> String {
+    format!("!llvm.struct<({})>", vec!["f32"; columns / 2].join(", "))
+}
+
+/// Waits for all products. Every accumulator goes through the wait: nothing else says that they are not to be
+/// read before.
+fn settled(e: &mut Emitter, sums: &Value, columns: usize) -> Vec<Value> {
+    let count = columns / 2;
+    let structure = sums_type(columns);
+    let parts: Vec<Value> =
+        (0..count).map(|part| e.op(format_args!("llvm.extractvalue {sums}[{part}] : {structure}"))).collect();
+    let constraints: Vec<String> =
+        (0..count).map(|_| "=f".to_string()).chain((0..count).map(|part| part.to_string())).collect();
+    let settled = e.op(format_args!(
+        "llvm.inline_asm has_side_effects asm_dialect = att \"wgmma.wait_group.sync.aligned 0;\", \"{}\" {} : \
+         ({}) -> {structure}",
+        constraints.join(","),
+        parts.join(", "),
+        vec!["f32"; count].join(", ")
+    ));
+    (0..count).map(|part| e.op(format_args!("llvm.extractvalue {settled}[{part}] : {structure}"))).collect()
+}

@@ -1,0 +1,354 @@
+//! What happens to the accumulators: the statements after the contraction, and the stores.
+//!
+//! A thread has, of each run of 8 columns, two neighbouring ones in a row and in the row 8 further down. What is
+//! the same for all of a tile, for a row, or for a pair of columns is evaluated once for it.
+
+mod memory;
+mod pair;
+mod spot;
+mod staging;
+
+use super::consumer::Consumer;
+use super::int::{int_by, int_op};
+use super::kernel::Kernel;
+use super::place::Place;
+use super::plan::ROWS;
+use super::results::COLUMNS;
+use crate::LoweringError;
+use crate::contraction::epilogue;
+use crate::emit::Value;
+use burn_mlir_ir::{Block, Instr};
+use pair::{Known, Pairs, converted};
+use spot::{Coordinates, Spot};
+use staging::Staging;
+
+/// Registers that may hold what is loaded of columns while the products are computed.
+const EARLY_REGISTERS: usize = 40;
+
+/// What a statement's value depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// The place in the batch at most.
+    Tile,
+    /// The row, too.
+    Row,
+    /// The column, but not the row.
+    Column,
+    /// Both, or the contraction.
+    Element,
+}
+
+/// Writes the epilogue of a consumer.
+pub(super) struct Finisher<'a> {
+    consumer: Consumer,
+    pairs: Pairs<'a>,
+    /// The dimensions each statement depends on.
+    sets: Vec<u32>,
+    column_dims: u32,
+    scopes: Vec<Scope>,
+    /// What the stores need besides the contraction, in order.
+    needed: Vec<usize>,
+    staging: Option<Staging>,
+    /// A thread's first row and column in a tile.
+    row: Value,
+    column: Value,
+    batch: Coordinates,
+    rows: Vec<Spot>,
+    /// What is known for each row, and of what does not depend on it.
+    row_known: Vec<Known>,
+    /// What is known for each pair of columns, if it was loaded early.
+    column_known: Vec<Option<Known>>,
+}
+
+impl<'a> Kernel<'a> {
+    /// Prepares the epilogue, outside the loop over tiles.
+    pub fn finisher(&mut self, consumer: &Consumer) -> Result<Finisher<'a>, LoweringError> {
+        let (problem, block) = (self.problem, self.problem.block);
+        let bits = |dims: &[usize]| dims.iter().fold(0u32, |set, dim| set | 1 << dim);
+        let (row_dims, column_dims) = (bits(&problem.rows.dims), bits(&problem.columns.dims));
+        let statement = problem.contraction.statement.0 as usize;
+        let sets = block.dependences();
+        let needed = epilogue(block, problem.contraction.statement);
+        let after = depends_on(block, statement);
+        let scopes = (0..block.body.len())
+            .map(|s| match (after[s], sets[s] & row_dims != 0, sets[s] & column_dims != 0) {
+                (true, ..) | (_, true, true) => Scope::Element,
+                (_, true, false) => Scope::Row,
+                (_, false, true) => Scope::Column,
+                (_, false, false) => Scope::Tile,
+            })
+            .collect();
+        let staging = (self.plan.store_buffers > 0).then(|| Staging::new(self, consumer));
+        let scalars = self.scalars.clone();
+        let e = self.e();
+        let warp = int_by(e, "shrui", &consumer.thread, 5);
+        let row = int_by(e, "muli", &warp, 16);
+        let lane = int_by(e, "andi", &consumer.thread, 31);
+        let in_warp = int_by(e, "shrui", &lane, 2);
+        let row = int_op(e, "addi", &row, &in_warp);
+        let first = int_by(e, "muli", &consumer.number, ROWS);
+        let row = int_op(e, "addi", &row, &first);
+        let column = int_by(e, "andi", &consumer.thread, 3);
+        let column = int_by(e, "muli", &column, 2);
+        Ok(Finisher {
+            consumer: consumer.clone(),
+            pairs: Pairs { block, scalars },
+            sets,
+            column_dims,
+            scopes,
+            needed,
+            staging,
+            row,
+            column,
+            batch: vec![],
+            rows: vec![],
+            row_known: vec![],
+            column_known: vec![],
+        })
+    }
+}
+
+/// The statements that depend on statement `at`.
+fn depends_on(block: &Block, at: usize) -> Vec<bool> {
+    let mut after = vec![false; block.body.len()];
+    after[at] = true;
+    for (position, statement) in block.body.iter().enumerate() {
+        after[position] |= statement.instr.operands().iter().any(|o| after[o.0 as usize]);
+    }
+    after
+}
+
+impl Finisher<'_> {
+    /// What does not need the sums: evaluated while the last products are under way.
+    pub fn before_sums(&mut self, kernel: &mut Kernel<'_>, place: &Place) -> Result<(), LoweringError> {
+        let (problem, plan) = (kernel.problem, kernel.plan);
+        let e = kernel.e();
+        self.batch = spot::batch(e, problem, place);
+        let first = int_op(e, "addi", &place.row, &self.row);
+        self.rows = [0, 8]
+            .map(|down| {
+                let at = int_by(e, "addi", &first, down);
+                spot::row(e, problem, plan, &at)
+            })
+            .to_vec();
+        let mut tile: Known = vec![None; problem.block.body.len()];
+        let anywhere = self.coordinates(kernel, [&vec![], &vec![]]);
+        self.evaluate(kernel, &mut tile, Scope::Tile, &anywhere)?;
+        self.row_known.clear();
+        for row in self.rows.clone() {
+            let mut known = tile.clone();
+            let at = self.coordinates(kernel, [&row.coordinates[0], &row.coordinates[1]]);
+            self.evaluate(kernel, &mut known, Scope::Row, &at)?;
+            self.row_known.push(known);
+        }
+        let loads = self.needed.iter().filter(|&&s| {
+            self.scopes[s] == Scope::Column && matches!(problem.block.body[s].instr, Instr::Load { .. })
+        });
+        let registers = |s: &usize| (2 * problem.block.body[*s].dtype.size()).div_ceil(4);
+        let early = loads.map(registers).sum::<usize>() * plan.columns / 8 <= EARLY_REGISTERS;
+        self.column_known = vec![None; plan.columns / 8];
+        if early {
+            for run in 0..plan.columns / 8 {
+                let spot = self.columns(kernel, place, run);
+                let mut known: Known = vec![None; problem.block.body.len()];
+                let at = self.coordinates(kernel, [&spot.coordinates[0], &spot.coordinates[1]]);
+                self.load_all(kernel, &mut known, Scope::Column, &at);
+                self.column_known[run] = Some(known);
+            }
+        }
+        Ok(())
+    }
+
+    /// Evaluates and stores a thread's results.
+    pub fn write(
+        &mut self,
+        kernel: &mut Kernel<'_>,
+        place: &Place,
+        sums: &[Value],
+    ) -> Result<(), LoweringError> {
+        let runs = COLUMNS / 8;
+        for group in 0..kernel.plan.columns / COLUMNS {
+            let sums = &sums[group * COLUMNS / 2..(group + 1) * COLUMNS / 2];
+            self.write_group(kernel, place, group * runs, sums)?;
+        }
+        Ok(())
+    }
+
+    /// Evaluates and stores 64 columns, from run `first` of 8 on.
+    fn write_group(
+        &mut self,
+        kernel: &mut Kernel<'_>,
+        place: &Place,
+        first: usize,
+        sums: &[Value],
+    ) -> Result<(), LoweringError> {
+        let runs: Vec<usize> = (0..COLUMNS / 8).map(|run| first + run).collect();
+        let spots: Vec<Spot> = runs.iter().map(|&run| self.columns(kernel, place, run)).collect();
+        // Loads first, so that many are under way.
+        let mut known: Vec<[Known; 2]> = Vec::new();
+        for (&run, spot) in runs.iter().zip(&spots) {
+            let mut of_columns = match self.column_known[run].take() {
+                Some(known) => known,
+                None => vec![None; self.pairs.block.body.len()],
+            };
+            let at = self.coordinates(kernel, [&spot.coordinates[0], &spot.coordinates[1]]);
+            self.load_all(kernel, &mut of_columns, Scope::Column, &at);
+            let mut of_rows = Vec::new();
+            for row in 0..2 {
+                let mut known = self.row_known[row].clone();
+                merge(&mut known, &of_columns);
+                let at = self.element(kernel, row, spot);
+                self.load_all(kernel, &mut known, Scope::Element, &at);
+                of_rows.push(known);
+            }
+            let second = of_rows.pop().unwrap_or_default();
+            known.push([of_rows.pop().unwrap_or_default(), second]);
+        }
+        let results = kernel.results;
+        let count = results.maps.len();
+        let slots = count * kernel.plan.columns / COLUMNS;
+        let group = first * 8 / COLUMNS;
+        let buffers = kernel.plan.store_buffers;
+        let slot = |staged: usize| group * count + staged;
+        if let Some(staging) = &self.staging {
+            for staged in 0..count {
+                staging.acquire(kernel.e(), &self.consumer.elected, slot(staged), slots, buffers);
+            }
+        }
+        let stores = &kernel.problem.block.stores;
+        let mut packed: Vec<Vec<Value>> = vec![vec![]; stores.len()];
+        for (position, (spot, known)) in spots.iter().zip(&mut known).enumerate() {
+            self.evaluate_run(kernel, spot, known, &sums[4 * position..4 * position + 4])?;
+            for (row, known) in known.iter().enumerate() {
+                let at = self.element(kernel, row, spot);
+                for (number, store) in stores.iter().enumerate() {
+                    let Some(pair) = &known[store.value.0 as usize] else {
+                        return Err(LoweringError::Unsupported("a store of what is not evaluated".into()));
+                    };
+                    if results.staged[number].is_some() {
+                        let dtype = kernel.problem.block.params[store.param.0 as usize].dtype;
+                        packed[number].push(pair.bits(kernel.e(), dtype));
+                    } else {
+                        let valid = [&self.rows[row].valid, &spot.valid];
+                        self.store(kernel, store, pair, &at, valid);
+                    }
+                }
+            }
+            for (number, values) in packed.iter_mut().enumerate().filter(|(_, values)| values.len() == 4) {
+                if let (Some(staging), Some(staged)) = (&self.staging, &results.staged[number]) {
+                    let values: [Value; 4] = std::array::from_fn(|at| values[at].clone());
+                    staging.write(kernel.e(), slot(staged.map) % buffers, position / 2, &values);
+                }
+                values.clear();
+            }
+        }
+        for staged in results.staged.iter().flatten() {
+            if let Some(staging) = &self.staging {
+                let to = [slot(staged.map) % buffers, group * COLUMNS];
+                staging.send(kernel.e(), &self.consumer, staged, place, to);
+            }
+        }
+        Ok(())
+    }
+
+    /// Evaluates all statements for a pair of columns in both rows.
+    fn evaluate_run(
+        &self,
+        kernel: &mut Kernel<'_>,
+        spot: &Spot,
+        known: &mut [Known; 2],
+        sums: &[Value],
+    ) -> Result<(), LoweringError> {
+        let contraction = kernel.problem.contraction.statement.0 as usize;
+        let dtype = kernel.problem.block.body[contraction].dtype;
+        let at = self.coordinates(kernel, [&spot.coordinates[0], &spot.coordinates[1]]);
+        let [first, second] = known;
+        self.evaluate(kernel, first, Scope::Column, &at)?;
+        merge(second, &self.of_scope(first, Scope::Column));
+        for (row, known) in [first, second].into_iter().enumerate() {
+            let pair = [sums[2 * row].clone(), sums[2 * row + 1].clone()];
+            known[contraction] = Some(converted(kernel.e(), dtype, &pair));
+            let at = self.element(kernel, row, spot);
+            self.evaluate(kernel, known, Scope::Element, &at)?;
+        }
+        Ok(())
+    }
+
+    /// What is known of statements of a scope.
+    fn of_scope(&self, known: &Known, scope: Scope) -> Known {
+        let keep = |(s, pair): (usize, &Option<pair::Pair>)| (self.scopes[s] == scope).then(|| pair.clone());
+        known.iter().enumerate().map(|entry| keep(entry).flatten()).collect()
+    }
+
+    /// Evaluates the statements of a scope that are needed and not known yet.
+    fn evaluate(
+        &self,
+        kernel: &mut Kernel<'_>,
+        known: &mut Known,
+        scope: Scope,
+        at: &[Vec<Value>; 2],
+    ) -> Result<(), LoweringError> {
+        self.load_all(kernel, known, scope, at);
+        for &statement in self.needed.iter().filter(|&&s| self.scopes[s] == scope) {
+            if known[statement].is_none() {
+                known[statement] = Some(self.pairs.evaluate(kernel.e(), known, statement, at)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads what statements of a scope load, if it is not known yet.
+    fn load_all(&self, kernel: &mut Kernel<'_>, known: &mut Known, scope: Scope, at: &[Vec<Value>; 2]) {
+        for &statement in self.needed.iter().filter(|&&s| self.scopes[s] == scope) {
+            if known[statement].is_none() {
+                known[statement] = self.load(kernel, statement, at);
+            }
+        }
+    }
+
+    /// The columns of a thread in the `run`-th 8 of a tile.
+    fn columns(&self, kernel: &mut Kernel<'_>, place: &Place, run: usize) -> Spot {
+        let (problem, plan) = (kernel.problem, kernel.plan);
+        let e = kernel.e();
+        let at = int_op(e, "addi", &place.column, &self.column);
+        spot::columns(e, problem, plan, &at, 8 * run)
+    }
+
+    fn element(&self, kernel: &mut Kernel<'_>, row: usize, spot: &Spot) -> [Vec<Value>; 2] {
+        let of = |lane: usize| {
+            let row = self.rows[row].coordinates[lane].iter();
+            row.chain(&spot.coordinates[lane]).cloned().collect::<Coordinates>()
+        };
+        let (first, second) = (of(0), of(1));
+        self.coordinates(kernel, [&first, &second])
+    }
+
+    /// Coordinates in the whole domain, from those of the batch and those given; 0 along others.
+    fn coordinates(&self, kernel: &mut Kernel<'_>, given: [&Coordinates; 2]) -> [Vec<Value>; 2] {
+        let dims = kernel.problem.block.domain.len();
+        let zero = kernel.zero.clone();
+        given.map(|given| {
+            let mut all = vec![zero.clone(); dims];
+            for (dim, at) in self.batch.iter().chain(given) {
+                all[*dim] = at.clone();
+            }
+            all
+        })
+    }
+
+    /// Ends the function.
+    pub fn end(&self, kernel: &mut Kernel<'_>) {
+        if let Some(staging) = &self.staging {
+            staging.drain(kernel.e(), &self.consumer.elected);
+        }
+    }
+}
+
+/// Adds what is known elsewhere.
+fn merge(known: &mut Known, other: &Known) {
+    for (mine, other) in known.iter_mut().zip(other) {
+        if mine.is_none() {
+            mine.clone_from(other);
+        }
+    }
+}

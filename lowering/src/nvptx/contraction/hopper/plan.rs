@@ -1,0 +1,202 @@
+//! Which tiles a contraction is cut into: the cheapest by a model of waves, bytes and instructions.
+
+use super::problem::{Problem, points};
+use burn_mlir_ir::{COUNTER_WORDS, NvptxTarget};
+
+/// Rows of a consumer's part of a tile: those of one matrix instruction.
+pub(super) const ROWS: usize = 64;
+
+/// Bytes of a row of an operand's tile in workgroup memory, all of them summed points or all of them rows
+/// or columns: the swizzled memory has rows of so many.
+pub(super) const ROW_BYTES: usize = 128;
+
+/// Bytes of a buffer for results: 64 rows of 128 bytes.
+pub(super) const STORE_BYTES: usize = ROWS * ROW_BYTES;
+
+/// Threads of a warpgroup.
+pub(super) const WARPGROUP: usize = 128;
+
+/// Dynamic memory a block of threads can have on Hopper.
+const WORKGROUP_BYTES: usize = 232_448;
+
+/// Bytes of the two barriers of a stage.
+const STAGE_BARRIER_BYTES: usize = 16;
+
+/// Stages more than this hide nothing.
+const MAX_STAGES: usize = 10;
+
+/// Consecutive row tiles that are walked before the next column tile, so that both operands of the tiles
+/// under way at a time are in the second-level cache.
+const RASTER: usize = 16;
+
+/// Tiles: warpgroups that multiply, columns.
+const TILES: [(usize, usize); 5] = [(2, 256), (2, 128), (2, 64), (1, 128), (1, 64)];
+
+/// Parts of a sum, at most.
+const MAX_SPLITS: usize = 1;
+
+/// Cost model, in cycles of a multiprocessor: bytes per cycle from the second-level cache, ...
+const BYTES_PER_CYCLE: usize = 56;
+/// ... of partial sums from and to it, ...
+const PARTIAL_BYTES_PER_CYCLE: usize = 24;
+/// ... until the first products of a block of threads, ...
+const START: usize = 1500;
+/// ... of a tile's epilogue, without and for each column, ...
+const EPILOGUE: usize = 400;
+const EPILOGUE_COLUMN: usize = 6;
+/// ... and until the last block knows that the others' partial sums are there.
+const MEETING: usize = 2500;
+
+/// How a contraction is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Warpgroups that multiply, each 64 rows.
+    pub consumers: usize,
+    /// Columns of a tile.
+    pub columns: usize,
+    /// Stages of the ring.
+    pub stages: usize,
+    /// Buffers for results of each consumer.
+    pub store_buffers: usize,
+    /// Parts a sum is cut into, each of another block of threads.
+    pub splits: usize,
+    /// Slices of the sum of a part.
+    pub slices: usize,
+    /// Tiles along rows, along columns.
+    pub tiles: [usize; 2],
+    /// Row tiles that are walked before the next column tile.
+    pub raster: usize,
+    /// Blocks of threads.
+    pub grid: usize,
+}
+
+impl Plan {
+    /// Decides; `results` says whether results go through workgroup memory.
+    pub fn of(problem: &Problem<'_>, target: &NvptxTarget, results: bool) -> Option<Self> {
+        let candidates = TILES.iter().flat_map(|&(consumers, columns)| {
+            (1..=MAX_SPLITS).filter_map(move |splits| {
+                Self::with(problem, target.multiprocessors, consumers, columns, splits, results)
+            })
+        });
+        candidates.min_by_key(|candidate| candidate.0).map(|(_, plan)| plan)
+    }
+
+    /// The plan with given tiles, and its cost.
+    fn with(
+        problem: &Problem<'_>,
+        multiprocessors: usize,
+        consumers: usize,
+        columns: usize,
+        splits: usize,
+        results: bool,
+    ) -> Option<(usize, Self)> {
+        let tiles =
+            [points(&problem.rows).div_ceil(ROWS * consumers), points(&problem.columns).div_ceil(columns)];
+        let all = slices(problem);
+        let part = all.div_ceil(splits);
+        let matrices = points(&problem.batch) * tiles[0] * tiles[1];
+        if splits > 1 {
+            let counters = matrices * consumers <= COUNTER_WORDS;
+            if part < 4 || all.div_ceil(part) != splits || !counters || matrices >= multiprocessors {
+                return None;
+            }
+        }
+        let blocks = matrices * splits;
+        i32::try_from(blocks).ok()?;
+        let grid = blocks.min(multiprocessors);
+        let store_buffers = match (results, columns) {
+            (false, _) => 0,
+            (true, 256) => 4,
+            (true, 128) => 2,
+            (true, _) => 1,
+        };
+        let mut plan = Self {
+            consumers,
+            columns,
+            stages: 0,
+            store_buffers,
+            splits,
+            slices: part,
+            tiles,
+            raster: if tiles[0] <= RASTER { tiles[0] } else { RASTER },
+            grid,
+        };
+        let room = WORKGROUP_BYTES - plan.store_bytes();
+        plan.stages = (room / (plan.stage_bytes() + STAGE_BARRIER_BYTES)).min(MAX_STAGES);
+        // A matrix instruction of n columns and 32 bytes of the sum takes n / 2 cycles.
+        let multiply = consumers * columns * 2;
+        let slice = multiply.max(plan.stage_bytes() / BYTES_PER_CYCLE);
+        let mut tile = part * slice + EPILOGUE + EPILOGUE_COLUMN * columns;
+        if splits > 1 {
+            let partial = consumers * ROWS * columns * 4;
+            tile += (1 + splits) * partial / PARTIAL_BYTES_PER_CYCLE + MEETING;
+        }
+        Some((START + blocks.div_ceil(multiprocessors) * tile, plan))
+    }
+
+    /// Threads of a block: a warpgroup that copies and those that multiply.
+    pub fn threads(&self) -> usize {
+        WARPGROUP * (1 + self.consumers)
+    }
+
+    /// Rows of a tile.
+    pub fn rows(&self) -> usize {
+        ROWS * self.consumers
+    }
+
+    /// Bytes of the left operand in a stage.
+    pub fn left_bytes(&self) -> usize {
+        self.rows() * ROW_BYTES
+    }
+
+    /// Bytes of a stage.
+    pub fn stage_bytes(&self) -> usize {
+        self.left_bytes() + self.columns * ROW_BYTES
+    }
+
+    /// Bytes of all buffers for results.
+    fn store_bytes(&self) -> usize {
+        self.consumers * self.store_buffers * STORE_BYTES
+    }
+
+    /// Where the buffers for results are in workgroup memory: behind the stages.
+    pub fn store_offset(&self) -> usize {
+        self.stages * self.stage_bytes()
+    }
+
+    /// Where the barriers are.
+    pub fn barrier_offset(&self) -> usize {
+        self.store_offset() + self.store_bytes()
+    }
+
+    /// Bytes of workgroup memory.
+    pub fn workgroup_bytes(&self) -> usize {
+        self.barrier_offset() + self.stages * STAGE_BARRIER_BYTES
+    }
+
+    /// Tiles of one matrix product.
+    pub fn matrix_tiles(&self) -> usize {
+        self.tiles[0] * self.tiles[1]
+    }
+
+    /// Whether a consumer has products of two slices under way: where it is alone on a tile, or tiles are so
+    /// small that waiting for each slice would leave the matrix unit idle.
+    pub fn two_under_way(&self) -> bool {
+        self.columns < 256
+    }
+}
+
+/// Points of the sum in a slice.
+pub(super) fn depth(problem: &Problem<'_>) -> usize {
+    ROW_BYTES / problem.element.size()
+}
+
+/// Slices of the summed run.
+pub(super) fn run_slices(problem: &Problem<'_>) -> usize {
+    points(&problem.sum).div_ceil(depth(problem))
+}
+
+/// Slices of the whole sum.
+pub(super) fn slices(problem: &Problem<'_>) -> usize {
+    points(&problem.outer) * run_slices(problem)
+}

@@ -1,0 +1,118 @@
+//! Contractions by warpgroup matrix instructions.
+
+use crate::{Emitted, assemble, check_for};
+use std::time::Instant;
+
+fn count(text: &str, pattern: &str) -> usize {
+    text.matches(pattern).count()
+}
+
+/// A matrix product; `transposed` says which operands are adjacent along rows (left) and along the sum (right).
+fn product([m, n, k]: [usize; 3], [left, right]: [bool; 2], dtype: &str) -> String {
+    let left = if left { format!("1, 0, {m}") } else { format!("{k}, 0, 1") };
+    let right = if right { format!("0, {k}, 1") } else { format!("0, 1, {n}") };
+    format!(
+        "block [p {m}, p {n}, r {k}] () {{
+  @0 = in {dtype} align 64
+  @1 = in {dtype} align 64
+  @2 = out {dtype} align 64
+  %0 = load @0 [{left}] : {dtype}
+  %1 = load @1 [{right}] : {dtype}
+  %2 = contract %0, %1 : {dtype}
+  store %2 -> @2 [{n}, 1, 0]
+}}"
+    )
+}
+
+/// Lowers and assembles: matrix instructions, which nothing makes wait for each other.
+fn check(text: &str) -> Emitted {
+    let start = Instant::now();
+    let emitted = check_for(text, "sm_90a");
+    assert!(emitted.ptx.contains("wgmma.mma_async"), "{text}\n{}", emitted.ptx);
+    if let Some(said) = assemble(&emitted.ptx, "sm_90a") {
+        assert!(!said.contains("C75") && !said.contains("C76"), "{said}\n{text}");
+        assert!(!said.contains("warning"), "{said}\n{text}");
+        let used = said.lines().find(|line| line.contains("Used")).unwrap_or_default();
+        let [phase] = &emitted.program.phases[..] else { panic!() };
+        eprintln!(
+            "{:?} grid {:?} memory {} {used} {:?}",
+            text.lines().next().unwrap(),
+            phase.grid,
+            phase.workgroup_bytes,
+            start.elapsed()
+        );
+    }
+    emitted
+}
+
+/// The kernel of the last shape only, for a look at its machine code.
+#[test]
+#[ignore = "writes what BURN_MLIR_TEST_SHAPE asks for to the dump directory"]
+fn dump() {
+    let shape = std::env::var("BURN_MLIR_TEST_SHAPE").unwrap();
+    let parts: Vec<&str> = shape.split(' ').collect();
+    let size = |at: usize| parts[at].parse().unwrap();
+    let sizes = [size(1), size(2), size(3)];
+    check(&match parts[0] {
+        "gelu" => gelu(sizes, parts[4]),
+        form => product(sizes, [&form[..1] == "t", &form[1..] == "t"], parts[4]),
+    });
+}
+
+#[test]
+fn every_transposition() {
+    for shape in [[8192; 3], [4096; 3], [1024; 3]] {
+        for left in [false, true] {
+            for right in [false, true] {
+                let emitted = check(&product(shape, [left, right], "bf16"));
+                let flags = format!("p, 1,  1, {},  {};", u8::from(left), u8::from(!right));
+                assert!(count(&emitted.ptx, &flags) > 0, "{flags}\n{}", emitted.ptx);
+            }
+        }
+    }
+}
+
+/// Sizes that fill no tile, with the largest and the smallest tiles.
+#[test]
+fn sizes_that_do_not_divide() {
+    for shape in [[1000, 1096, 520], [129, 72, 8], [7, 65, 1000], [300, 1000, 72]] {
+        for right in [false, true] {
+            if right || shape[1] % 8 == 0 {
+                check(&product(shape, [false, right], "f16"));
+            }
+        }
+    }
+}
+
+/// `gelu(x·W + b)` in the terms of a graph, with every statement rounded.
+fn gelu([m, n, k]: [usize; 3], dtype: &str) -> String {
+    format!(
+        "block [p {m}, p {n}, r {k}] () {{
+  @0 = in {dtype} align 64
+  @1 = in {dtype} align 64
+  @2 = in {dtype} align 64
+  @3 = out {dtype} align 64
+  %0 = load @0 [{k}, 0, 1] : {dtype}
+  %1 = load @1 [0, 1, {n}] : {dtype}
+  %2 = contract %0, %1 : {dtype}
+  %3 = load @2 [0, 1, 0] : {dtype}
+  %4 = add %2, %3 : {dtype}
+  %5 = constant 0.70710678 : {dtype}
+  %6 = mul %4, %5 : {dtype}
+  %7 = erf %6 : {dtype}
+  %8 = constant 1.0 : {dtype}
+  %9 = add %7, %8 : {dtype}
+  %10 = mul %4, %9 : {dtype}
+  %11 = constant 0.5 : {dtype}
+  %12 = mul %10, %11 : {dtype}
+  store %12 -> @3 [{n}, 1, 0]
+}}"
+    )
+}
+
+#[test]
+fn a_layer_with_its_activation() {
+    for shape in [[8192, 16384, 4096], [1024, 1024, 1024], [100, 200, 64]] {
+        check(&gelu(shape, "bf16"));
+    }
+}
