@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::cuda::{CudaDevice, CudaStream};
 use crate::host::HostDevice;
-use crate::{Buffer, HostConfig, MemoryUsage, RuntimeError, Stream};
+use crate::{Buffer, CudaConfig, CudaProperties, HostConfig, MemoryUsage, RuntimeError, Stream};
 
 /// Which device something belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,6 +33,7 @@ pub struct Device(Kind);
 #[derive(Clone)]
 enum Kind {
     Host(Arc<HostDevice>),
+    Cuda(Arc<CudaDevice>),
 }
 
 impl Device {
@@ -40,10 +42,27 @@ impl Device {
         Self(Kind::Host(Arc::new(HostDevice::new(config))))
     }
 
+    /// A CUDA device by its number, below [`cuda_device_count`](crate::cuda_device_count). Each call makes a device
+    /// with memory of its own; all of them share the context that the driver keeps for the process.
+    ///
+    /// Fails with [`NoDevice`](RuntimeError::NoDevice) if there is no such device or no driver.
+    pub fn cuda(index: usize, config: CudaConfig) -> Result<Self, RuntimeError> {
+        Ok(Self(Kind::Cuda(Arc::new(CudaDevice::new(index, config)?))))
+    }
+
     /// Which device this is.
     pub fn id(&self) -> DeviceId {
         match &self.0 {
             Kind::Host(_) => DeviceId::Host,
+            Kind::Cuda(cuda) => cuda.id(),
+        }
+    }
+
+    /// What a CUDA device is; none for the host.
+    pub fn cuda_properties(&self) -> Option<&CudaProperties> {
+        match &self.0 {
+            Kind::Host(_) => None,
+            Kind::Cuda(cuda) => Some(cuda.properties()),
         }
     }
 
@@ -51,6 +70,7 @@ impl Device {
     pub fn allocate(&self, bytes: usize) -> Result<Buffer, RuntimeError> {
         match &self.0 {
             Kind::Host(host) => host.memory.allocate(bytes),
+            Kind::Cuda(cuda) => cuda.allocate(bytes, None),
         }
     }
 
@@ -58,13 +78,15 @@ impl Device {
     pub fn stream(&self) -> Result<Stream, RuntimeError> {
         match &self.0 {
             Kind::Host(host) => Ok(Stream::host(host.clone())),
+            Kind::Cuda(cuda) => Ok(Stream::cuda(CudaStream::new(cuda.clone())?)),
         }
     }
 
-    /// Host: threads that can work on one launch. The results do not depend on it.
+    /// Host: threads that can work on one launch. The results do not depend on it. 1 elsewhere.
     pub fn threads(&self) -> usize {
         match &self.0 {
             Kind::Host(host) => host.threads.threads(),
+            Kind::Cuda(_) => 1,
         }
     }
 
@@ -72,13 +94,26 @@ impl Device {
     pub fn memory_usage(&self) -> MemoryUsage {
         match &self.0 {
             Kind::Host(host) => host.memory.usage(),
+            Kind::Cuda(cuda) => cuda.memory_usage(),
         }
     }
 
-    /// Gives free memory that is kept for reuse back to the system.
+    /// Gives free memory that is kept for reuse back to the system. Not on the host this waits for work under way.
     pub fn memory_cleanup(&self) {
         match &self.0 {
             Kind::Host(host) => host.memory.cleanup(),
+            Kind::Cuda(cuda) => cuda.memory_cleanup(),
+        }
+    }
+
+    /// CUDA: machine code (a cubin) of a text of PTX for this device, for a
+    /// [`CudaKernel`](crate::CudaKernel). It takes the driver some 50 to 500 milliseconds.
+    ///
+    /// Fails with [`Assemble`](RuntimeError::Assemble) if the driver does not accept the text.
+    pub fn assemble(&self, ptx: &str) -> Result<Vec<u8>, RuntimeError> {
+        match &self.0 {
+            Kind::Host(_) => Err(RuntimeError::Unsupported { device: self.id(), what: "assembler of PTX" }),
+            Kind::Cuda(cuda) => cuda.assemble(ptx),
         }
     }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::{CudaKernel, DeviceId};
+
 /// One function of a host kernel: `(buffers, scalars, shared, worker, status, begin, end)` computes the
 /// tiles `begin..end`.
 ///
@@ -22,6 +24,8 @@ pub type PhaseFn = unsafe extern "C" fn(*const *mut u8, *const u64, *mut u8, *mu
 pub enum Kernel {
     /// Machine code of this process.
     Host(Arc<HostKernel>),
+    /// Code for CUDA devices.
+    Cuda(Arc<CudaKernel>),
 }
 
 impl Kernel {
@@ -29,7 +33,22 @@ impl Kernel {
     pub fn label(&self) -> &Arc<str> {
         match self {
             Self::Host(kernel) => &kernel.label,
+            Self::Cuda(kernel) => kernel.label(),
         }
+    }
+
+    /// Whether it is for that kind of device.
+    pub(crate) fn is_for(&self, device: DeviceId) -> bool {
+        match self {
+            Self::Host(_) => device == DeviceId::Host,
+            Self::Cuda(_) => matches!(device, DeviceId::Cuda(_)),
+        }
+    }
+}
+
+impl From<Arc<CudaKernel>> for Kernel {
+    fn from(kernel: Arc<CudaKernel>) -> Self {
+        Self::Cuda(kernel)
     }
 }
 

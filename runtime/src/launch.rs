@@ -34,12 +34,19 @@ pub struct Slot(u32);
 /// An argument's address, laid out as kernels take them.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-struct Address(*mut u8);
+pub(crate) struct Address(*mut u8);
 
 // SAFETY: only an address; the batch keeps the buffer behind it alive.
 unsafe impl Send for Address {}
 // SAFETY: as above.
 unsafe impl Sync for Address {}
+
+impl Address {
+    /// The address as a number.
+    pub(crate) fn get(self) -> usize {
+        self.0.expose_provenance()
+    }
+}
 
 #[derive(Debug)]
 struct Entry {
@@ -51,8 +58,8 @@ struct Entry {
 /// A launch of a batch, ready to run.
 pub(crate) struct Ready<'a> {
     pub(crate) kernel: &'a Kernel,
-    pub(crate) addresses: *const *mut u8,
-    pub(crate) scalars: *const u64,
+    pub(crate) addresses: &'a [Address],
+    pub(crate) scalars: &'a [u64],
 }
 
 impl Batch {
@@ -126,20 +133,35 @@ impl Batch {
         self.bytes
     }
 
-    /// Checks that all buffers are of one device.
+    /// The bound buffers.
+    pub(crate) fn buffers(&self) -> &[Buffer] {
+        &self.buffers
+    }
+
+    /// Checks that all buffers and kernels are for one device.
     pub(crate) fn check_device(&self, expected: DeviceId) -> Result<(), RuntimeError> {
-        match self.buffers.iter().map(Buffer::device).find(|found| *found != expected) {
+        if let Some(found) = self.buffers.iter().map(Buffer::device).find(|found| *found != expected) {
+            return Err(RuntimeError::WrongDevice { expected, found });
+        }
+        match self.launches.iter().map(|entry| &entry.kernel).find(|kernel| !kernel.is_for(expected)) {
             None => Ok(()),
-            Some(found) => Err(RuntimeError::WrongDevice { expected, found }),
+            Some(kernel) => {
+                Err(RuntimeError::WrongKernel { kernel: kernel.label().clone(), device: expected })
+            }
         }
     }
 
     /// The launches in order.
     pub(crate) fn ready(&self) -> impl Iterator<Item = Ready<'_>> {
-        self.launches.iter().map(|entry| Ready {
-            kernel: &entry.kernel,
-            addresses: self.addresses[entry.addresses as usize..].as_ptr().cast(),
-            scalars: self.scalars[entry.scalars as usize..].as_ptr(),
+        self.launches.iter().enumerate().map(|(index, entry)| {
+            let next = self.launches.get(index + 1);
+            let addresses = next.map_or(self.addresses.len(), |next| next.addresses as usize);
+            let scalars = next.map_or(self.scalars.len(), |next| next.scalars as usize);
+            Ready {
+                kernel: &entry.kernel,
+                addresses: &self.addresses[entry.addresses as usize..addresses],
+                scalars: &self.scalars[entry.scalars as usize..scalars],
+            }
         })
     }
 

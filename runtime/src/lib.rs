@@ -43,6 +43,7 @@
 //! # Ok::<(), burn_mlir_runtime::RuntimeError>(())
 //! ```
 
+mod cuda;
 mod device;
 mod error;
 mod event;
@@ -54,6 +55,10 @@ mod memory;
 mod stream;
 mod warn;
 
+pub use cuda::{
+    CudaConfig, CudaKernel, CudaMapElement, CudaMapSwizzle, CudaPhase, CudaProperties, CudaTensorMap,
+    cuda_device_count, cuda_driver_version,
+};
 pub use device::{Device, DeviceId};
 pub use error::RuntimeError;
 pub use event::Event;

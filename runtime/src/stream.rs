@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::cuda::CudaStream;
 use crate::host::{HostDevice, Queue, Work};
 use crate::{Batch, Buffer, DeviceId, Event, Graph, Launch, RuntimeError};
 
@@ -14,18 +15,38 @@ use crate::{Batch, Buffer, DeviceId, Event, Graph, Launch, RuntimeError};
 /// Work of one stream runs in order. Work of different streams is only ordered by events:
 /// [`record`](Self::record) on one, [`wait`](Self::wait) on the other.
 pub struct Stream {
-    queue: Arc<Queue>,
+    kind: Kind,
     arena: Mutex<Option<Buffer>>,
+}
+
+enum Kind {
+    Host(Arc<Queue>),
+    Cuda(Box<CudaStream>),
 }
 
 impl Stream {
     pub(crate) fn host(device: Arc<HostDevice>) -> Self {
-        Self { queue: Queue::new(device), arena: Mutex::default() }
+        Self { kind: Kind::Host(Queue::new(device)), arena: Mutex::default() }
+    }
+
+    pub(crate) fn cuda(stream: CudaStream) -> Self {
+        Self { kind: Kind::Cuda(Box::new(stream)), arena: Mutex::default() }
+    }
+
+    /// The stream, if it is one of a CUDA device.
+    pub(crate) fn as_cuda(&self) -> Option<&CudaStream> {
+        match &self.kind {
+            Kind::Host(_) => None,
+            Kind::Cuda(stream) => Some(stream),
+        }
     }
 
     /// Where this stream runs.
     pub fn device(&self) -> DeviceId {
-        DeviceId::Host
+        match &self.kind {
+            Kind::Host(_) => DeviceId::Host,
+            Kind::Cuda(stream) => stream.id(),
+        }
     }
 
     /// Queues one launch.
@@ -40,8 +61,13 @@ impl Stream {
     /// Queues the launches of a batch.
     pub fn submit(&self, batch: Batch) -> Result<(), RuntimeError> {
         batch.check_device(self.device())?;
-        self.queue.submit(Work::Batch(batch));
-        Ok(())
+        match &self.kind {
+            Kind::Host(queue) => {
+                queue.submit(Work::Batch(batch));
+                Ok(())
+            }
+            Kind::Cuda(stream) => stream.submit(&batch),
+        }
     }
 
     /// Queues the launches of a batch and waits for them and all work before them: faster than
@@ -49,7 +75,10 @@ impl Stream {
     /// [`synchronize`](Self::synchronize) would.
     pub fn run(&self, batch: Batch) -> Result<(), RuntimeError> {
         batch.check_device(self.device())?;
-        self.queue.run(Work::Batch(batch))
+        match &self.kind {
+            Kind::Host(queue) => queue.run(Work::Batch(batch)),
+            Kind::Cuda(stream) => stream.run(&batch),
+        }
     }
 
     /// Queues all launches of a graph. They work on what its buffers hold then.
@@ -57,19 +86,26 @@ impl Stream {
     /// What the caller of [`Batch::launch`] promised has to hold now, too.
     pub fn replay(&self, graph: &Graph) -> Result<(), RuntimeError> {
         let (expected, found) = (self.device(), graph.device());
-        if expected != found {
-            return Err(RuntimeError::WrongDevice { expected, found });
+        match (&self.kind, graph.as_cuda()) {
+            (Kind::Host(queue), None) => {
+                queue.submit(Work::Replay(graph.clone()));
+                Ok(())
+            }
+            (Kind::Cuda(stream), Some(graph)) if expected == found => stream.replay(graph),
+            _ => Err(RuntimeError::WrongDevice { expected, found }),
         }
-        self.queue.submit(Work::Replay(graph.clone()));
-        Ok(())
     }
 
     /// A buffer of `bytes` bytes with undefined contents, usable on every stream.
     ///
     /// Unlike [`Device::allocate`](crate::Device::allocate) this waits, when memory is short, for what work
-    /// under way on this stream gives back.
+    /// under way on this stream gives back. On a CUDA device the memory may still be in use by earlier work of
+    /// this stream, which orders other streams behind that when they first use the buffer.
     pub fn allocate(&self, bytes: usize) -> Result<Buffer, RuntimeError> {
-        let memory = &self.queue.device.memory;
+        let memory = match &self.kind {
+            Kind::Host(queue) => &queue.device.memory,
+            Kind::Cuda(stream) => return stream.allocate(bytes),
+        };
         memory.allocate(bytes).or_else(|error| {
             if self.record().is_done() {
                 return Err(error);
@@ -81,6 +117,9 @@ impl Stream {
 
     /// A new buffer that holds a copy of `data`, usable on every stream at once.
     pub fn upload(&self, data: &[u8]) -> Result<Buffer, RuntimeError> {
+        if let Kind::Cuda(stream) = &self.kind {
+            return stream.upload(data);
+        }
         let buffer = self.allocate(data.len())?;
         // SAFETY: the buffer is new, so nobody else uses it, and as long as the data.
         unsafe { data.as_ptr().copy_to_nonoverlapping(buffer.address(), data.len()) };
@@ -99,8 +138,13 @@ impl Stream {
     ) -> Result<(), RuntimeError> {
         self.check_device(to)?;
         to.check(offset, data.as_ref().len())?;
-        self.queue.submit(Work::Write { data: Box::new(data), to: to.clone(), offset });
-        Ok(())
+        match &self.kind {
+            Kind::Host(queue) => {
+                queue.submit(Work::Write { data: Box::new(data), to: to.clone(), offset });
+                Ok(())
+            }
+            Kind::Cuda(stream) => stream.copy_in(to, offset, data.as_ref()),
+        }
     }
 
     /// Waits for the work queued so far and copies bytes of a buffer, from `offset` on, to `data`.
@@ -110,6 +154,9 @@ impl Stream {
     pub unsafe fn copy_out(&self, from: &Buffer, offset: usize, data: &mut [u8]) -> Result<(), RuntimeError> {
         self.check_device(from)?;
         from.check(offset, data.len())?;
+        if let Kind::Cuda(stream) = &self.kind {
+            return stream.copy_out(from, offset, data);
+        }
         self.synchronize()?;
         // SAFETY: the range lies within the buffer, all its bytes are initialised (the pool's pages are
         // zeroed), and by this function's contract nobody writes them.
@@ -131,31 +178,56 @@ impl Stream {
             self.check_device(buffer)?;
             buffer.check(offset, bytes)?;
         }
-        self.queue.submit(Work::Copy { from: from.clone(), from_offset, to: to.clone(), to_offset, bytes });
-        Ok(())
+        match &self.kind {
+            Kind::Host(queue) => {
+                let (from, to) = (from.clone(), to.clone());
+                queue.submit(Work::Copy { from, from_offset, to, to_offset, bytes });
+                Ok(())
+            }
+            Kind::Cuda(stream) => stream.copy((from, from_offset), (to, to_offset), bytes),
+        }
     }
 
     /// Queues a call. It must not wait for this stream; a panic becomes an error of the stream.
+    ///
+    /// On a CUDA device the next use of the stream by anybody but the call itself waits until it has returned.
     pub fn call(&self, call: impl FnOnce() + Send + 'static) {
-        self.queue.submit(Work::Call(Box::new(call)));
+        match &self.kind {
+            Kind::Host(queue) => {
+                queue.submit(Work::Call(Box::new(call)));
+            }
+            Kind::Cuda(stream) => stream.call(Box::new(call)),
+        }
     }
 
     /// The place in the order after everything queued so far.
     pub fn record(&self) -> Event {
-        Event::host(&self.queue)
+        match &self.kind {
+            Kind::Host(queue) => Event::host(queue),
+            Kind::Cuda(stream) => Event::cuda(stream.record()),
+        }
     }
 
-    /// Lets all later work of this stream wait until the event's place is reached.
+    /// Lets all later work of this stream wait until the event's place is reached. For an event of the host a CUDA
+    /// stream blocks the calling thread.
     pub fn wait(&self, event: &Event) {
-        if !event.is_of(&self.queue) && !event.is_done() {
-            self.queue.submit(Work::Wait(event.clone()));
+        match (&self.kind, event.as_cuda()) {
+            (Kind::Host(queue), _) if event.is_of(queue) || event.is_done() => {}
+            (Kind::Host(queue), _) => {
+                queue.submit(Work::Wait(event.clone()));
+            }
+            (Kind::Cuda(stream), Some(event)) => stream.wait(event),
+            (Kind::Cuda(_), None) => event.wait(),
         }
     }
 
     /// Waits until everything queued so far has run. Returns the first error since the last time it was
-    /// asked for; the stream works on in any case.
+    /// asked for; the stream works on in any case, unless its device is lost.
     pub fn synchronize(&self) -> Result<(), RuntimeError> {
-        self.queue.synchronize()
+        match &self.kind {
+            Kind::Host(queue) => queue.synchronize(),
+            Kind::Cuda(stream) => stream.synchronize(),
+        }
     }
 
     /// Memory for intermediate values of at least `bytes` bytes, the same at every call unless it has to
@@ -178,7 +250,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.queue.close();
+        if let Kind::Host(queue) = &self.kind {
+            queue.close();
+        }
     }
 }
 

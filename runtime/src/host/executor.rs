@@ -7,7 +7,7 @@ use super::HostDevice;
 use super::region::Region;
 use super::scratch::Scratch;
 use crate::launch::Ready;
-use crate::{Batch, HostKernel, Kernel, RuntimeError};
+use crate::{Batch, DeviceId, HostKernel, Kernel, RuntimeError};
 
 /// What a stream needs to run launches. Whoever runs them holds it exclusively.
 pub(super) struct Executor {
@@ -24,8 +24,13 @@ impl Executor {
     pub(super) fn run(&mut self, device: &HostDevice, batch: &Batch) -> Result<(), RuntimeError> {
         let mut result = Ok(());
         for ready in batch.ready() {
-            let Kernel::Host(kernel) = ready.kernel;
-            result = result.and(self.launch(device, kernel, &ready));
+            let this = match ready.kernel {
+                Kernel::Host(kernel) => self.launch(device, kernel, &ready),
+                other => {
+                    Err(RuntimeError::WrongKernel { kernel: other.label().clone(), device: DeviceId::Host })
+                }
+            };
+            result = result.and(this);
         }
         result
     }
@@ -42,8 +47,8 @@ impl Executor {
         for phase in kernel.phases() {
             let mut region = Region {
                 function: phase.function,
-                addresses: ready.addresses,
-                scalars: ready.scalars,
+                addresses: ready.addresses.as_ptr().cast(),
+                scalars: ready.scalars.as_ptr(),
                 shared,
                 status: status.get(),
                 worker_bytes: kernel.worker_bytes(),

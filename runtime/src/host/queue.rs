@@ -4,7 +4,6 @@
 //! finds the executor free, which saves two thread switches. Work that is queued always has somebody
 //! awake to run it, or a caller who is about to.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -200,7 +199,7 @@ impl Queue {
             let bytes = work.bytes();
             // Dropping the work, too, may run code of a caller.
             let result = catch_unwind(AssertUnwindSafe(|| self.perform(&mut executor, work)));
-            if let Err(error) = result.unwrap_or_else(|panic| Err(panicked(&*panic))) {
+            if let Err(error) = result.unwrap_or_else(|panic| Err(RuntimeError::panicked(&*panic))) {
                 self.error.lock().get_or_insert(error);
             }
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
@@ -309,13 +308,4 @@ impl Queue {
     fn has_news(&self) -> bool {
         self.closed.load(Ordering::SeqCst) || !self.is_done(self.submitted())
     }
-}
-
-fn panicked(panic: &(dyn Any + Send)) -> RuntimeError {
-    let message = panic
-        .downcast_ref::<&str>()
-        .map(|text| (*text).to_owned())
-        .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned());
-    RuntimeError::Panicked { message }
 }

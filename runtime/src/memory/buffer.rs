@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::pool::MemoryPool;
+use crate::cuda::CudaBlock;
 use crate::{DeviceId, RuntimeError};
 
 /// A piece of device memory, 64-byte aligned. Clones share it; the last one gives it back to its pool.
@@ -16,8 +17,13 @@ pub struct Buffer(Arc<Inner>);
 struct Inner {
     address: NonNull<u8>,
     bytes: usize,
-    class: usize,
-    pool: Arc<MemoryPool>,
+    owner: Owner,
+}
+
+/// What a buffer's memory goes back to.
+enum Owner {
+    Host { pool: Arc<MemoryPool>, class: usize },
+    Cuda(CudaBlock),
 }
 
 // SAFETY: the handle only carries an address. Reading and writing behind it is unsafe code's business
@@ -37,7 +43,26 @@ impl Buffer {
         bytes: usize,
         class: usize,
     ) -> Self {
-        Self(Arc::new(Inner { address, bytes, class, pool }))
+        Self(Arc::new(Inner { address, bytes, owner: Owner::Host { pool, class } }))
+    }
+
+    /// The only handle of a block of device memory.
+    ///
+    /// # Safety
+    /// The block holds `bytes` bytes.
+    pub(crate) unsafe fn cuda(block: CudaBlock, bytes: usize) -> Self {
+        let address = std::ptr::with_exposed_provenance_mut(block.address());
+        // No block of device memory is at address 0.
+        let address = NonNull::new(address).unwrap_or(NonNull::dangling());
+        Self(Arc::new(Inner { address, bytes, owner: Owner::Cuda(block) }))
+    }
+
+    /// Device memory: what streams have to know of it.
+    pub(crate) fn cuda_block(&self) -> Option<&CudaBlock> {
+        match &self.0.owner {
+            Owner::Host { .. } => None,
+            Owner::Cuda(block) => Some(block),
+        }
     }
 
     /// Address of the first byte, on the device. Valid for [`bytes`](Self::bytes) bytes while a clone lives.
@@ -52,7 +77,10 @@ impl Buffer {
 
     /// The device whose memory this is.
     pub fn device(&self) -> DeviceId {
-        self.0.pool.device()
+        match &self.0.owner {
+            Owner::Host { pool, .. } => pool.device(),
+            Owner::Cuda(block) => block.device(),
+        }
     }
 
     /// Whether both handles share one piece of memory.
@@ -71,8 +99,11 @@ impl Buffer {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: this was the last handle of a block of that pool and class.
-        unsafe { self.pool.give_back(self.address, self.class) }
+        // Device memory goes back by itself.
+        if let Owner::Host { pool, class } = &self.owner {
+            // SAFETY: this was the last handle of a block of that pool and class.
+            unsafe { pool.give_back(self.address, *class) }
+        }
     }
 }
 
