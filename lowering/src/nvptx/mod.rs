@@ -2,7 +2,8 @@
 //!
 //! - [`map`]: blocks without reductions;
 //! - [`row`]: blocks that reduce;
-//! - [`contraction`]: blocks with a contraction.
+//! - [`contraction`]: blocks with a contraction;
+//! - [`scatter`], [`scan`], [`sort`]: what is no block, as scalar code.
 //!
 //! A payload is the code of one thread. Its place in the grid, its memory accesses and what it exchanges
 //! with other threads are explicit operations of the llvm and nvvm dialects; its arithmetic is linalg on
@@ -10,14 +11,19 @@
 
 mod access;
 mod chunk;
+mod code;
 mod contraction;
 mod map;
 mod row;
+mod scan;
+mod scatter;
+mod shuffle;
+mod sort;
 mod writer;
 
 use crate::host::with_lane;
 use crate::{Lowered, LoweringError, Payload, pipeline};
-use burn_mlir_ir::{Block, Kernel, NvptxTarget, Program};
+use burn_mlir_ir::{Block, Kernel, NvptxTarget, Phase, Program};
 use melior::{
     Context,
     ir::{
@@ -33,6 +39,12 @@ const SCHEDULE: &str = include_str!("schedule.mlir");
 /// Bytes of the widest access to memory.
 const ACCESS_BYTES: usize = 16;
 
+/// Threads of a warp.
+const WARP: usize = 32;
+
+/// Blocks that fill a large GPU.
+const ENOUGH_BLOCKS: usize = 264;
+
 /// Lowers a kernel to functions that are entry points of a GPU.
 pub(crate) fn lower<'c>(
     context: &'c Context,
@@ -42,7 +54,9 @@ pub(crate) fn lower<'c>(
 ) -> Result<Lowered<'c>, LoweringError> {
     let payload = match kernel {
         Kernel::Block(block) => self::block(block, target)?,
-        _ => return Err(LoweringError::Unsupported("scatter, sort and scan on NVIDIA targets".into())),
+        Kernel::Scatter(scatter) => scatter::lower(scatter)?,
+        Kernel::Scan(scan) => scan::lower(scan)?,
+        Kernel::Sort(sort) => sort::lower(sort)?,
     };
     let mut lowered = pipeline::run(context, payload, stages)?;
     mark_kernels(context, &lowered);
@@ -63,6 +77,21 @@ fn block(block: &Block, target: &NvptxTarget) -> Result<Payload, LoweringError> 
 /// A payload of kernels written by hand-out of [`writer::KernelWriter`].
 fn payload(texts: &[String], program: Program) -> Payload {
     Payload { text: texts.join("\n"), program, schedule: SCHEDULE.into(), lower_sequence: false }
+}
+
+/// The payload of kernels without linalg, with how they are launched.
+fn kernels(kernels: Vec<(String, Phase)>, shared_bytes: usize) -> Payload {
+    let (texts, phases): (Vec<_>, Vec<_>) = kernels.into_iter().unzip();
+    let program = Program { phases, shared_bytes: shared_bytes as u64, worker_bytes: 0 };
+    Payload { text: texts.join("\n"), program, schedule: String::new(), lower_sequence: false }
+}
+
+/// A grid of so many blocks; at least one.
+fn grid(blocks: usize) -> Result<[u32; 3], LoweringError> {
+    match i32::try_from(blocks.max(1)) {
+        Ok(blocks) => Ok([blocks as u32, 1, 1]),
+        Err(_) => Err(LoweringError::Unsupported(format!("a grid of {blocks} blocks"))),
+    }
 }
 
 /// Marks the functions of the program as entry points with their number of threads: attributes that

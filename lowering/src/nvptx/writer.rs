@@ -115,6 +115,25 @@ impl KernelWriter {
         }
     }
 
+    /// The element of buffer `position` at some coordinates, as it is in memory.
+    pub fn load(&mut self, position: usize, element: &str, access: &Access, coordinates: &[Value]) -> Value {
+        let at = self.address(position, element, access, coordinates);
+        self.emitter.op(format_args!("llvm.load {at} : {GLOBAL} -> {element}"))
+    }
+
+    /// Replaces the element of buffer `position` at some coordinates, given as it is in memory.
+    pub fn store(
+        &mut self,
+        position: usize,
+        element: &str,
+        access: &Access,
+        coordinates: &[Value],
+        value: &Value,
+    ) {
+        let at = self.address(position, element, access, coordinates);
+        self.emitter.line(format_args!("llvm.store {value}, {at} : {element}, {GLOBAL}"));
+    }
+
     /// `bytes` of the launch's scratch from `offset` on.
     pub fn scratch(&mut self, offset: usize) -> Value {
         self.emitter.op(format_args!("llvm.getelementptr %shared[{offset}] : ({GLOBAL}) -> {GLOBAL}, i8"))

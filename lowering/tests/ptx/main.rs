@@ -5,8 +5,11 @@
 
 mod contractions;
 mod hopper;
+mod machine;
 mod maps;
 mod rows;
+mod sequences;
+mod values;
 
 use burn_mlir_ir::{Kernel, Program, Target};
 use burn_mlir_jit::{Config, Frontend, Jit, Lower, LowerError, Lowered, Stage};

@@ -7,14 +7,13 @@ use crate::emit::{Emitter, Value};
 use crate::error::LoweringError;
 use crate::host::lanes::vector_type;
 use crate::host::tiles::{index, index_op};
+use crate::nvptx::WARP;
 use crate::nvptx::chunk::{Chunk, Evaluator, bytes_of};
+use crate::nvptx::shuffle::{Shuffle, shuffle};
 use crate::nvptx::writer::WORKGROUP;
 use crate::scalar;
 use crate::types::value_type;
 use burn_mlir_ir::{ArgReduceOp, Block, CompareOp, DType, Instr, Literal, Operand, ReduceOp};
-
-/// Threads of a warp.
-pub(super) const WARP: usize = 32;
 
 /// How two values become one.
 #[derive(Clone, Copy, Debug)]
@@ -241,7 +240,7 @@ impl Accumulator {
         let types = self.types();
         let mut distance = threads / 2;
         while distance > 0 {
-            let shuffle = |(part, ty): (&Value, &&str)| shuffle(e, part, ty, distance);
+            let shuffle = |(part, ty): (&Value, &&str)| shuffle(e, part, ty, Shuffle::Butterfly(distance));
             let other: Parts = parts.iter().zip(&types).map(shuffle).collect();
             parts = self.combine(e, &parts, &other);
             distance /= 2;
@@ -352,44 +351,4 @@ pub(super) fn read_from(e: &mut Emitter, at: &Value, space: &str, ty: &'static s
         return value;
     }
     e.op(format_args!("arith.trunci {value} : {memory} to {}", shaped(ty)))
-}
-
-/// The value that the thread `distance` apart in the warp has.
-fn shuffle(e: &mut Emitter, value: &Value, ty: &str, distance: usize) -> Value {
-    let exchange = |e: &mut Emitter, value: &Value| {
-        let all = e.op("arith.constant -1 : i32");
-        let distance = e.op(format_args!("arith.constant {distance} : i32"));
-        let clamp = e.op("arith.constant 31 : i32");
-        e.op(format_args!("nvvm.shfl.sync bfly {all}, {value}, {distance}, {clamp} : i32 -> i32"))
-    };
-    match ty {
-        "i32" => exchange(e, value),
-        "f32" => {
-            let bits = e.op(format_args!("arith.bitcast {value} : f32 to i32"));
-            let other = exchange(e, &bits);
-            e.op(format_args!("arith.bitcast {other} : i32 to f32"))
-        }
-        "i64" | "f64" => {
-            let bits = if ty == "i64" {
-                value.clone()
-            } else {
-                e.op(format_args!("arith.bitcast {value} : f64 to i64"))
-            };
-            let count = e.op("arith.constant 32 : i64");
-            let low = e.op(format_args!("arith.trunci {bits} : i64 to i32"));
-            let high = e.op(format_args!("arith.shrui {bits}, {count} : i64"));
-            let high = e.op(format_args!("arith.trunci {high} : i64 to i32"));
-            let (low, high) = (exchange(e, &low), exchange(e, &high));
-            let low = e.op(format_args!("arith.extui {low} : i32 to i64"));
-            let high = e.op(format_args!("arith.extui {high} : i32 to i64"));
-            let high = e.op(format_args!("arith.shli {high}, {count} : i64"));
-            let other = e.op(format_args!("arith.ori {high}, {low} : i64"));
-            if ty == "i64" { other } else { e.op(format_args!("arith.bitcast {other} : i64 to f64")) }
-        }
-        _ => {
-            let wide = e.op(format_args!("arith.extui {value} : {ty} to i32"));
-            let other = exchange(e, &wide);
-            e.op(format_args!("arith.trunci {other} : i32 to {ty}"))
-        }
-    }
 }

@@ -1,11 +1,8 @@
 //! How the rows of a block that reduces are spread over blocks of threads.
 
-use super::accumulator::WARP;
 use crate::nvptx::map::{chunk_width, lane_dimension};
+use crate::nvptx::{ENOUGH_BLOCKS, WARP};
 use burn_mlir_ir::{Block, DimKind};
-
-/// Blocks that fill a large GPU.
-const ENOUGH_BLOCKS: usize = 264;
 
 /// Steps of a thread that stay in registers between the reductions of a row.
 const REGISTER_STEPS: usize = 8;

@@ -1,0 +1,162 @@
+//! Updates combined into a buffer at indices.
+//!
+//! What a column is — a place in the dimensions other than the axis — is never updated from another column.
+//! Short or many columns are [walked](walk), each by a thread. Otherwise the indices are sorted, and the
+//! [runs] of equal ones combined in parallel: every column's updates of an element stay in their order.
+
+mod runs;
+mod walk;
+
+use super::map::coordinates;
+use super::sort::Entries;
+use super::writer::KernelWriter;
+use crate::emit::{Emitter, Value};
+use crate::nvptx::code::Code;
+use crate::types::{storage_type, value_type};
+use crate::{LoweringError, Payload, scalar};
+use burn_mlir_ir::{Access, DType, DTypeKind, ReduceOp, Scatter, ScatterOp};
+
+/// Updates of a column that one thread takes at most, if columns are few.
+const SHORT: usize = 32;
+
+/// Columns that fill a GPU.
+const MANY: usize = 1 << 15;
+
+/// Lowers a scatter.
+pub(super) fn lower(scatter: &Scatter) -> Result<Payload, LoweringError> {
+    if scatter.extent == 0 {
+        return Err(LoweringError::Unsupported("updates of an axis without elements".into()));
+    }
+    let columns = Columns::of(scatter);
+    let size = scatter.shape[scatter.axis];
+    if size <= SHORT || columns.count() >= MANY { walk::lower(&columns) } else { runs::lower(&columns) }
+}
+
+/// A scatter's dimensions by what they do.
+struct Columns<'a> {
+    scatter: &'a Scatter,
+    /// Along these the indices differ.
+    lists: Vec<usize>,
+    /// Along these they are the same.
+    inner: Vec<usize>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(scatter: &'a Scatter) -> Self {
+        let others = (0..scatter.shape.len()).filter(|&dim| dim != scatter.axis);
+        let (inner, lists) = others.partition(|&dim| scatter.accesses[1].strides[dim] == 0);
+        Self { scatter, lists, inner }
+    }
+
+    fn sizes(&self, dims: &[usize]) -> Vec<usize> {
+        dims.iter().map(|&dim| self.scatter.shape[dim]).collect()
+    }
+
+    /// Number of lists of indices.
+    fn list_count(&self) -> usize {
+        self.sizes(&self.lists).iter().product()
+    }
+
+    /// Columns of a list.
+    fn inner_count(&self) -> usize {
+        self.sizes(&self.inner).iter().product()
+    }
+
+    fn count(&self) -> usize {
+        self.list_count() * self.inner_count()
+    }
+
+    fn axis_size(&self) -> usize {
+        self.scatter.shape[self.scatter.axis]
+    }
+
+    /// Opens a kernel.
+    fn open(&self, symbol: &str) -> KernelWriter {
+        KernelWriter::new(symbol, 3, 0)
+    }
+
+    /// Coordinates of a list and a column of it (numbers of type `index`), 0 on the axis.
+    fn place(&self, e: &mut Emitter, list: Option<&Value>, column: Option<&Value>) -> Vec<Value> {
+        let zero = e.int("index", 0);
+        let mut all = vec![zero; self.scatter.shape.len()];
+        for (dims, number) in [(&self.lists, list), (&self.inner, column)] {
+            if let Some(number) = number
+                && !dims.is_empty()
+            {
+                for (&dim, at) in dims.iter().zip(coordinates(e, number, &self.sizes(dims))) {
+                    all[dim] = at;
+                }
+            }
+        }
+        all
+    }
+
+    /// The index for a place, an integer of `to` (`i32` or `i64`, as the extent needs) that is the extent if it
+    /// was not below that.
+    fn index(&self, kernel: &mut KernelWriter, at: &[Value], to: &str) -> Value {
+        let dtype = self.scatter.index_dtype;
+        let element = kernel.load(1, storage_type(dtype), &self.scatter.accesses[1], at);
+        let e = &mut kernel.emitter;
+        let cast = if dtype.kind() == DTypeKind::Unsigned { "extui" } else { "extsi" };
+        let ty = value_type(dtype);
+        let wide =
+            if ty == "i64" { element } else { e.op(format_args!("arith.{cast} {element} : {ty} to i64")) };
+        let extent = e.int("i64", self.scatter.extent);
+        // A negative one is large.
+        let index = e.arith("minui", "i64", &wide, &extent);
+        e.resize(&index, "i64", to)
+    }
+
+    /// The type of keys when indices are sorted.
+    fn entries(&self) -> Entries {
+        if self.scatter.extent < u32::MAX as usize { Entries::Narrow } else { Entries::Wide }
+    }
+
+    /// The type in which updates are combined.
+    fn accumulator(&self) -> DType {
+        scalar::accumulator(self.scatter.dtype)
+    }
+
+    /// The element of data (0) or updates (2) at a place, as it is accumulated.
+    fn value(&self, kernel: &mut KernelWriter, buffer: usize, at: &[Value]) -> Value {
+        let dtype = self.scatter.dtype;
+        let element = kernel.load(buffer, storage_type(dtype), &self.scatter.accesses[buffer], at);
+        let e = &mut kernel.emitter;
+        let value = scalar::from_storage(e, dtype, &element);
+        let to = self.accumulator();
+        if to == dtype { value } else { scalar::cast(e, dtype, to, &value) }
+    }
+
+    /// Replaces an element of data.
+    fn replace(&self, kernel: &mut KernelWriter, at: &[Value], value: &Value) {
+        let (dtype, from) = (self.scatter.dtype, self.accumulator());
+        let e = &mut kernel.emitter;
+        let value = if from == dtype { value.clone() } else { scalar::cast(e, from, dtype, value) };
+        let element = scalar::to_storage(e, dtype, &value);
+        let access: &Access = &self.scatter.accesses[0];
+        kernel.store(0, storage_type(dtype), access, at, &element);
+    }
+
+    /// What an update makes of what was there.
+    fn combine(&self, e: &mut Emitter, old: &Value, update: &Value) -> Value {
+        match combination(self.scatter.op) {
+            Some(op) => scalar::combine(e, op, self.accumulator(), old, update),
+            None => update.clone(),
+        }
+    }
+
+    /// Whether an update needs what was there.
+    fn reads_data(&self) -> bool {
+        combination(self.scatter.op).is_some()
+    }
+}
+
+fn combination(op: ScatterOp) -> Option<ReduceOp> {
+    match op {
+        ScatterOp::Assign => None,
+        ScatterOp::Add => Some(ReduceOp::Sum),
+        ScatterOp::Mul => Some(ReduceOp::Prod),
+        ScatterOp::Max => Some(ReduceOp::Max),
+        ScatterOp::Min => Some(ReduceOp::Min),
+    }
+}

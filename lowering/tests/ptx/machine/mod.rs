@@ -1,0 +1,138 @@
+//! A machine that runs PTX as the tests of this crate meet it, one thread after the other, so that kernels can be
+//! tried without a GPU. Every access is checked: an address outside the buffer it was computed from, or
+//! not a multiple of the access's size, ends the test. Memory nobody wrote holds rubbish.
+
+mod arithmetic;
+mod parse;
+mod thread;
+
+use crate::emit;
+use burn_mlir_ir::COUNTER_WORDS;
+use parse::Function;
+use thread::{Block, Stop};
+
+/// Distance of buffers in the address space of the machine.
+const DISTANCE: u64 = 1 << 40;
+
+/// What memory holds before it is written.
+const RUBBISH: u8 = 0xa5;
+
+/// Global memory: buffers far from each other.
+pub struct Memory {
+    buffers: Vec<Vec<u8>>,
+    /// Bytes by which a buffer's address is off a multiple of 256.
+    shifts: Vec<u64>,
+}
+
+impl Memory {
+    fn address(&self, buffer: usize) -> u64 {
+        (buffer as u64 + 1) * DISTANCE + self.shifts[buffer]
+    }
+
+    fn find(&mut self, address: u64, bytes: usize) -> &mut [u8] {
+        assert!(address.is_multiple_of(bytes as u64), "access of {bytes} bytes at {address:#x}");
+        let buffer = (address / DISTANCE).checked_sub(1).expect("address of no buffer") as usize;
+        assert!(buffer < self.buffers.len(), "address of no buffer");
+        let offset = (address % DISTANCE).checked_sub(self.shifts[buffer]).expect("before a buffer") as usize;
+        let memory = &mut self.buffers[buffer];
+        let size = memory.len();
+        memory.get_mut(offset..offset + bytes).unwrap_or_else(|| {
+            panic!("access of {bytes} bytes at {offset} of buffer {buffer}, which has {size}")
+        })
+    }
+}
+
+/// A buffer argument: its bytes, where in them the address of the kernel's argument points, and how far the first
+/// byte is off a multiple of 256.
+pub struct Buffer {
+    /// The contents.
+    pub bytes: Vec<u8>,
+    /// Byte the argument is the address of.
+    pub origin: usize,
+    /// Misalignment.
+    pub shift: u64,
+}
+
+impl From<Vec<u8>> for Buffer {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { bytes, origin: 0, shift: 0 }
+    }
+}
+
+/// What a launch left behind.
+pub struct Ran {
+    /// The contents of the buffers.
+    pub buffers: Vec<Vec<u8>>,
+    /// The status word.
+    pub status: u32,
+}
+
+/// Compiles a kernel and runs it.
+pub fn run(text: &str, buffers: Vec<Buffer>, scalars: &[u64]) -> Ran {
+    let emitted = emit(text, "sm_90a");
+    let functions = parse::functions(&emitted.ptx);
+    let count = buffers.len();
+    let origins: Vec<usize> = buffers.iter().map(|buffer| buffer.origin).collect();
+    let mut shifts: Vec<u64> = buffers.iter().map(|buffer| buffer.shift).collect();
+    shifts.extend([0; 3]);
+    let mut all: Vec<Vec<u8>> = buffers.into_iter().map(|buffer| buffer.bytes).collect();
+    all.push(vec![RUBBISH; emitted.program.shared_bytes as usize]);
+    all.push(vec![0; 4]);
+    all.push(vec![0; 4 * COUNTER_WORDS]);
+    let mut memory = Memory { buffers: all, shifts };
+    let mut arguments: Vec<u64> =
+        (0..count).map(|buffer| memory.address(buffer) + origins[buffer] as u64).collect();
+    arguments.extend(scalars);
+    arguments.extend((count..count + 3).map(|buffer| memory.address(buffer)));
+    for phase in &emitted.program.phases {
+        let function = functions.iter().find(|function| function.name == phase.symbol).expect("the symbol");
+        for y in 0..phase.grid[1] {
+            for x in 0..phase.grid[0] {
+                run_block(function, &mut memory, &arguments, [x, y], phase.block[0], phase.workgroup_bytes);
+            }
+        }
+        let counters = &memory.buffers[count + 2];
+        assert!(counters.iter().all(|&byte| byte == 0), "counters are left zero");
+    }
+    let status = u32::from_le_bytes(memory.buffers[count + 1][..].try_into().unwrap());
+    memory.buffers.truncate(count);
+    Ran { buffers: memory.buffers, status }
+}
+
+/// Runs a block of threads: each until it waits, then those that wait for each other.
+fn run_block(
+    function: &Function,
+    memory: &mut Memory,
+    arguments: &[u64],
+    at: [u32; 2],
+    threads: u32,
+    dynamic: u32,
+) {
+    let shared = vec![RUBBISH; (function.shared_bytes + dynamic as usize).next_multiple_of(16)];
+    let mut block = Block { function, memory, arguments, at, threads, shared };
+    let mut running: Vec<thread::Thread> =
+        (0..threads).map(|position| thread::Thread::new(function, position)).collect();
+    let mut stops: Vec<Stop> = vec![Stop::Running; threads as usize];
+    loop {
+        for (lanes, stops) in running.chunks_mut(32).zip(stops.chunks_mut(32)) {
+            loop {
+                for (thread, stop) in lanes.iter_mut().zip(stops.iter_mut()) {
+                    if *stop == Stop::Running {
+                        *stop = thread.run(&mut block);
+                    }
+                }
+                let Stop::Warp(pc) = stops[0] else { break };
+                assert!(stops.iter().all(|&stop| stop == Stop::Warp(pc)), "a warp that is not together");
+                assert_eq!(lanes.len(), 32, "a warp operation of part of a warp");
+                thread::warp_operation(&function.code[pc], lanes);
+                stops.fill(Stop::Running);
+            }
+        }
+        if stops.iter().all(|&stop| stop == Stop::Done) {
+            return;
+        }
+        let together = stops.iter().all(|&stop| stop == Stop::Barrier || stop == Stop::Done);
+        assert!(together && !stops.contains(&Stop::Done), "threads that wait for others: {stops:?}");
+        stops.fill(Stop::Running);
+    }
+}

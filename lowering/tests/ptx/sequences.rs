@@ -1,0 +1,63 @@
+//! Scatter, sort and scan.
+
+use crate::check;
+use burn_mlir_ir::{DType, DTypeKind};
+
+/// An embedding's gradient, a loss's, a histogram, lists of their own.
+const SCATTERS: &[&str] = &[
+    "shape [8192, 768] axis 0 extent 50257\n  data [768, 1]\n  indices [1, 0]\n  updates [768, 1]",
+    "shape [8192, 1] axis 1 extent 50257\n  data [50257, 1]\n  indices [1, 1]\n  updates [1, 1]",
+    "shape [1000003] axis 0 extent 10\n  data [1]\n  indices [1]\n  updates [1]",
+    "shape [3, 200, 5] axis 1 extent 100\n  data [500, 5, 1]\n  indices [1000, 5, 1]\n  updates [1000, 5, 1]",
+    "shape [100, 65536] axis 0 extent 7\n  data [65536, 1]\n  indices [65536, 1]\n  updates [0, -1]",
+];
+
+fn numbers() -> impl Iterator<Item = DType> {
+    DType::all().filter(|dtype| dtype.kind() != DTypeKind::Bool)
+}
+
+#[test]
+fn scatters() {
+    let types =
+        [("add", "bf16", "i64"), ("assign", "bool", "i32"), ("max", "f32", "u8"), ("mul", "i64", "u32")];
+    for (number, body) in SCATTERS.iter().enumerate() {
+        let (op, dtype, index) = types[number % types.len()];
+        check(&format!("scatter {op} {dtype} at {index} {{\n  {body}\n}}"));
+    }
+    for (op, dtype, index) in types {
+        check(&format!("scatter {op} {dtype} at {index} {{\n  {}\n}}", SCATTERS[3]));
+    }
+}
+
+#[test]
+fn sorts() {
+    let bodies = [
+        "shape [1048576] axis 0\n  input [1]\n  output [1]",
+        "shape [100, 10] axis 1\n  input [10, 1]\n  output [10, 1]",
+        "shape [3000, 7] axis 0\n  input [1, -3000]\n  output [7, 1]",
+    ];
+    check(&format!("sort descending f32 to i64 {{\n  {}\n}}", bodies[0]));
+    check(&format!("sort f64 to i32 {{\n  {}\n}}", bodies[1]));
+    for dtype in numbers() {
+        check(&format!("sort {dtype} {{\n  {}\n}}", bodies[2]));
+    }
+}
+
+#[test]
+fn scans() {
+    let bodies = [
+        "shape [4096, 1024] axis 1\n  input [1024, 1]\n  output [1024, 1]",
+        "shape [4096, 1024] axis 0\n  input [1024, 1]\n  output [1024, 1]",
+        "shape [16777216] axis 0\n  input [1]\n  output [1]",
+        "shape [5, 1001] axis 1\n  input [1001, -1]\n  output [1001, 1]",
+        "shape [1000000, 8] axis 0\n  input [8, 1]\n  output [8, 1]",
+        "shape [1000, 3] axis 1\n  input [3, 1]\n  output [3, 1]",
+    ];
+    for body in bodies {
+        check(&format!("scan max f32 {{\n  {body}\n}}"));
+    }
+    for dtype in numbers() {
+        check(&format!("scan sum {dtype} {{\n  {}\n}}", bodies[0]));
+        check(&format!("scan prod {dtype} {{\n  {}\n}}", bodies[1]));
+    }
+}
