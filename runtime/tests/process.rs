@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -14,15 +13,6 @@ const CHILD: &str = "BURN_MLIR_TEST_CHILD";
 
 /// Set in a child process that shall tell its number of threads.
 const COUNT: &str = "BURN_MLIR_TEST_COUNT";
-
-/// Runs one test of this file in a process of its own, with a variable set.
-fn child(test: &str, variables: &[(&str, &str)]) -> std::process::Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .envs(variables.iter().copied())
-        .spawn()
-        .unwrap()
-}
 
 #[test]
 fn the_process_may_end_with_work_under_way() {

@@ -10,50 +10,60 @@ use burn_mlir_runtime::{Batch, Buffer, Device, HostConfig, Launch, RuntimeError,
 use common::*;
 use smallvec::smallvec;
 
-/// What `count` launches of `triple_add` with scalars 0, 1, … make of zero.
-fn tripled(count: u64) -> u32 {
-    (0..count).fold(0_u32, |word, scalar| word.wrapping_mul(3).wrapping_add(scalar as u32))
-}
-
 /// Lets a `gate` kernel on this buffer go.
 fn open(gate: &Buffer) {
     // SAFETY: a living buffer's first word, accessed atomically everywhere.
     unsafe { AtomicU32::from_ptr(gate.address().cast()) }.store(1, Ordering::SeqCst);
 }
 
-fn out_of_range(label: &str) -> Result<(), RuntimeError> {
-    Err(RuntimeError::IndexOutOfRange { kernel: label.into() })
-}
-
 #[test]
 fn work_runs_in_order() {
-    let stream = device(2).stream().unwrap();
-    let kernel = kernel("triple", &[(triple_add, 7)]);
-    let buffer = zeros(&stream, 7);
-    for scalar in 0..1000 {
-        launch(&stream, &kernel, &buffer, &[scalar]);
-    }
-    assert_eq!(words(&stream, &buffer), [tripled(1000); 7]);
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        let kernel = kernel_on(device, "triple", &[(TRIPLE_ADD, 7)], 0);
+        let buffer = zeros(&stream, 7);
+        for scalar in 0..3000 {
+            launch(&stream, &kernel, &buffer, &[scalar]);
+        }
+        assert_eq!(words(&stream, &buffer), [tripled(3000); 7]);
+    });
 }
 
 #[test]
 fn a_batch_runs_its_launches_in_order_on_its_slots() {
-    let stream = device(1).stream().unwrap();
-    let (triple, add) = (kernel("triple", &[(triple_add, 2)]), kernel("add", &[(add, 1)]));
-    let (first, second) = (zeros(&stream, 4), zeros(&stream, 2));
-    let mut batch = Batch::with_capacity(2, 4, 4);
-    let slots = [batch.bind(first.clone()), batch.bind(second.clone())];
-    // SAFETY: offsets and tiles stay within the buffers.
-    unsafe {
-        batch.launch(triple.clone(), [(slots[0], 8)], [5]).unwrap();
-        batch.launch(triple.clone(), [(slots[0], 8)], [1]).unwrap();
-        batch.launch(add, [(slots[0], 12)], [100]).unwrap();
-        batch.launch(triple, [(slots[1], 0)], [9]).unwrap();
-    }
-    assert_eq!((batch.len(), batch.is_empty()), (4, false));
-    stream.run(batch).unwrap();
-    assert_eq!(words(&stream, &first), [0, 0, 16, 116]);
-    assert_eq!(words(&stream, &second), [9, 9]);
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        let triple = kernel_on(device, "triple", &[(TRIPLE_ADD, 2)], 0);
+        let add = kernel_on(device, "add", &[(ADD, 1)], 0);
+        let (first, second) = (zeros(&stream, 4), zeros(&stream, 2));
+        let mut batch = Batch::with_capacity(2, 4, 4);
+        let slots = [batch.bind(first.clone()), batch.bind(second.clone())];
+        // SAFETY: offsets and tiles stay within the buffers.
+        unsafe {
+            batch.launch(triple.clone(), [(slots[0], 8)], [5]).unwrap();
+            batch.launch(triple.clone(), [(slots[0], 8)], [1]).unwrap();
+            batch.launch(add, [(slots[0], 12)], [100]).unwrap();
+            batch.launch(triple, [(slots[1], 0)], [9]).unwrap();
+        }
+        assert_eq!((batch.len(), batch.is_empty()), (4, false));
+        stream.submit(batch).unwrap();
+        assert_eq!(words(&stream, &first), [0, 0, 16, 116]);
+        assert_eq!(words(&stream, &second), [9, 9]);
+    });
+}
+
+#[test]
+fn phases_share_scratch_that_grows() {
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        for tiles in [1_u64, 100, 7, 20_000, 3] {
+            let phases = [(SCATTER, tiles), (GATHER, 2)];
+            let kernel = kernel_on(device, "two phases", &phases, tiles as usize * 4);
+            let buffer = zeros(&stream, 2);
+            launch(&stream, &kernel, &buffer, &[tiles]);
+            assert_eq!(words(&stream, &buffer), [(tiles * (tiles + 1) / 2) as u32; 2]);
+        }
+    });
 }
 
 #[test]
@@ -74,16 +84,47 @@ fn a_thread_that_runs_its_work_leaves_that_of_others_to_somebody() {
 
 #[test]
 fn a_call_may_queue_any_amount_of_work_on_its_stream() {
-    let stream = Arc::new(device(1).stream().unwrap());
-    let (buffer, add) = (zeros(&stream, 1), kernel("add", &[(add, 1)]));
-    let (inner, words_of) = (stream.clone(), buffer.clone());
-    let (send, receive) = std::sync::mpsc::channel();
-    stream.call(move || {
-        (0..1000).for_each(|_| launch(&inner, &add, &words_of, &[1]));
-        send.send(()).unwrap();
+    on_each_device(|device| {
+        let stream = Arc::new(device.stream().unwrap());
+        let (buffer, add) = (zeros(&stream, 1), kernel_on(device, "add", &[(ADD, 1)], 0));
+        let (inner, words_of) = (stream.clone(), buffer.clone());
+        let (send, receive) = std::sync::mpsc::channel();
+        stream.call(move || {
+            (0..3000).for_each(|_| launch(&inner, &add, &words_of, &[1]));
+            send.send(()).unwrap();
+        });
+        receive.recv().unwrap();
+        assert_eq!(words(&stream, &buffer), [3000]);
     });
-    receive.recv().unwrap();
-    assert_eq!(words(&stream, &buffer), [1000]);
+}
+
+#[test]
+fn calls_run_in_the_order_of_the_stream() {
+    on_each_device(|device| {
+        let stream = Arc::new(device.stream().unwrap());
+        let slow = kernel_on(device, "slow", &[(SLOW_TRIPLE_ADD, 1)], 0);
+        let triple = kernel_on(device, "triple", &[(TRIPLE_ADD, 1)], 0);
+        let (buffer, reached) = (zeros(&stream, 1), Arc::new(AtomicU32::new(0)));
+        for round in 0..6 {
+            launch(&stream, &slow, &buffer, &[2 * u64::from(round)]);
+            let event = stream.record();
+            let (inner, kernel, target) = (stream.clone(), triple.clone(), buffer.clone());
+            let reached = reached.clone();
+            stream.call(move || {
+                event.wait();
+                assert_eq!(reached.fetch_add(1, Ordering::SeqCst), round);
+                if round == 5 {
+                    launch(&inner, &kernel, &target, &[11]);
+                }
+            });
+            if round < 5 {
+                launch(&stream, &triple, &buffer, &[2 * u64::from(round) + 1]);
+            }
+        }
+        stream.synchronize().unwrap();
+        assert_eq!(reached.load(Ordering::SeqCst), 6);
+        assert_eq!(words(&stream, &buffer), [tripled(12)]);
+    });
 }
 
 #[test]
@@ -132,97 +173,235 @@ fn queued_work_keeps_its_buffers() {
 
 #[test]
 fn an_index_error_is_reported_once_and_work_goes_on() {
-    let stream = device(2).stream().unwrap();
-    let buffer = zeros(&stream, 100);
-    let (check, add) = (kernel("gather rows", &[(check, 100)]), kernel("add", &[(add, 100)]));
-    launch(&stream, &check, &buffer, &[100]);
-    assert_eq!(stream.synchronize(), Ok(()));
-    launch(&stream, &check, &buffer, &[57]);
-    launch(&stream, &add, &buffer, &[1]);
-    assert_eq!(stream.synchronize(), out_of_range("gather rows"));
-    assert_eq!(stream.synchronize(), Ok(()));
-    launch(&stream, &add, &buffer, &[1]);
-    assert_eq!(words(&stream, &buffer), [2; 100]);
-    assert_eq!(stream.run(batch(&check, &buffer, &[0])), out_of_range("gather rows"));
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        let buffer = zeros(&stream, 100);
+        let check = kernel_on(device, "gather rows", &[(CHECK, 100)], 0);
+        let add = kernel_on(device, "add", &[(ADD, 100)], 0);
+        launch(&stream, &check, &buffer, &[100]);
+        assert_eq!(stream.synchronize(), Ok(()));
+        launch(&stream, &check, &buffer, &[57]);
+        launch(&stream, &add, &buffer, &[1]);
+        assert_eq!(stream.synchronize(), out_of_range("gather rows"));
+        assert_eq!(stream.synchronize(), Ok(()));
+        launch(&stream, &add, &buffer, &[1]);
+        assert_eq!(words(&stream, &buffer), [2; 100]);
+        assert_eq!(stream.run(batch(&check, &buffer, &[0])), out_of_range("gather rows"));
+    });
+}
+
+#[test]
+fn an_index_error_has_the_name_of_its_kernel() {
+    on_each_device(|device| {
+        let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
+        let buffer = zeros(&stream, 1);
+        stream.synchronize().unwrap();
+        let kernels: Vec<_> =
+            (0..1500).map(|index| kernel_on(device, &format!("check {index}"), &[(CHECK, 1)], 0)).collect();
+        let step = if device.id() == burn_mlir_runtime::DeviceId::Host { 1 } else { 100 };
+        for kernel in kernels.iter().step_by(step) {
+            launch(&stream, kernel, &buffer, &[1]);
+            launch(&other, kernel, &buffer, &[1]);
+        }
+        launch(&other, &kernels[700], &buffer, &[0]);
+        assert_eq!(stream.synchronize(), Ok(()));
+        assert_eq!(other.synchronize(), out_of_range("check 700"));
+    });
 }
 
 #[test]
 fn a_panicking_call_is_an_error_and_work_goes_on() {
-    let stream = device(1).stream().unwrap();
-    stream.call(|| panic!("lost {}", 1));
-    assert_eq!(stream.synchronize(), Err(RuntimeError::Panicked { message: "lost 1".into() }));
-    assert_eq!(stream.synchronize(), Ok(()));
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        stream.call(|| panic!("lost {}", 1));
+        assert_eq!(stream.synchronize(), Err(RuntimeError::Panicked { message: "lost 1".into() }));
+        assert_eq!(stream.synchronize(), Ok(()));
+    });
 }
 
 #[test]
 fn a_call_that_waits_for_its_own_stream_gets_an_error() {
-    let stream = Arc::new(device(1).stream().unwrap());
-    let (inner, (send, receive)) = (stream.clone(), std::sync::mpsc::channel());
-    stream.call(move || {
-        inner.record().wait();
-        send.send(inner.synchronize()).unwrap();
+    on_each_device(|device| {
+        let stream = Arc::new(device.stream().unwrap());
+        let (inner, (send, receive)) = (stream.clone(), std::sync::mpsc::channel());
+        stream.call(move || {
+            inner.record().wait();
+            send.send(inner.synchronize()).unwrap();
+        });
+        assert_eq!(receive.recv().unwrap(), Err(RuntimeError::Reentrant));
     });
-    assert_eq!(receive.recv().unwrap(), Err(RuntimeError::Reentrant));
 }
 
 #[test]
 fn copies_are_ordered_and_checked() {
-    let stream = device(1).stream().unwrap();
-    let (from, to) = (stream.upload(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap(), zeros(&stream, 2));
-    let mut bytes = [0; 8];
-    // SAFETY: only this stream uses the buffers.
-    unsafe {
-        stream.copy_in(&from, 6, vec![70, 80]).unwrap();
-        stream.copy((&from, 1), (&to, 0), 7).unwrap();
-        stream.copy((&to, 0), (&to, 2), 4).unwrap();
-        stream.copy_out(&to, 0, &mut bytes).unwrap();
-        assert_eq!(bytes, [2, 3, 2, 3, 4, 5, 80, 0]);
-        let error = RuntimeError::OutOfBounds { offset: 7, bytes: 2, size: 8 };
-        assert_eq!(stream.copy_in(&to, 7, [0; 2]), Err(error.clone()));
-        assert_eq!(stream.copy((&from, 0), (&to, 7), 2), Err(error.clone()));
-        assert_eq!(stream.copy_out(&to, 7, &mut [0; 2]), Err(error));
-        assert!(stream.copy((&from, usize::MAX), (&to, 0), 2).is_err());
-    }
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        let (from, to) = (stream.upload(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap(), zeros(&stream, 2));
+        let mut bytes = [0; 8];
+        // SAFETY: only this stream uses the buffers.
+        unsafe {
+            stream.copy_in(&from, 6, vec![70, 80]).unwrap();
+            stream.copy((&from, 1), (&to, 0), 7).unwrap();
+            stream.copy((&to, 0), (&to, 2), 4).unwrap();
+            stream.copy_out(&to, 0, &mut bytes).unwrap();
+            assert_eq!(bytes, [2, 3, 2, 3, 4, 5, 80, 0]);
+            let error = RuntimeError::OutOfBounds { offset: 7, bytes: 2, size: 8 };
+            assert_eq!(stream.copy_in(&to, 7, [0; 2]), Err(error.clone()));
+            assert_eq!(stream.copy((&from, 0), (&to, 7), 2), Err(error.clone()));
+            assert_eq!(stream.copy_out(&to, 7, &mut [0; 2]), Err(error));
+            assert!(stream.copy((&from, usize::MAX), (&to, 0), 2).is_err());
+        }
+    });
+}
+
+/// Bytes that differ from their neighbours at every distance that copies are made of.
+fn pattern(seed: usize, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|index| ((index + seed).wrapping_mul(0x9e37_79b1) >> 24) as u8).collect()
+}
+
+#[test]
+fn copies_of_odd_sizes_keep_every_byte() {
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        let sizes =
+            [1, 3, 63, 65_535, 65_536, 65_537, 262_145, (4 << 20) - 1, (4 << 20) + 1, (17 << 20) + 13];
+        for (seed, bytes) in sizes.into_iter().enumerate() {
+            let data = pattern(seed, bytes);
+            let buffer = stream.upload(&data).unwrap();
+            let target = stream.upload(&vec![0xee; bytes + 9]).unwrap();
+            let mut result = vec![0; bytes + 9];
+            // SAFETY: only this stream uses the buffers.
+            unsafe {
+                stream.copy((&buffer, 0), (&target, 5), bytes).unwrap();
+                stream.copy_in(&target, bytes + 5, [1, 2, 3, 4]).unwrap();
+                stream.copy_out(&target, 0, &mut result).unwrap();
+            }
+            assert_eq!(result[..5], [0xee; 5]);
+            assert!(result[5..bytes + 5] == data);
+            assert_eq!(result[bytes + 5..], [1, 2, 3, 4]);
+            let mut part = vec![0; bytes - bytes / 3];
+            // SAFETY: as above.
+            unsafe { stream.copy_out(&buffer, bytes / 3, &mut part).unwrap() };
+            assert!(part == data[bytes / 3..]);
+        }
+    });
+}
+
+#[test]
+fn many_small_uploads_do_not_overtake_one_another() {
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        let triple = kernel_on(device, "triple", &[(TRIPLE_ADD, 100)], 0);
+        // More than what small copies share.
+        let buffers: Vec<_> = (0..2000_u32)
+            .map(|number| {
+                let buffer = stream.upload(&number.to_le_bytes().repeat(100 + number as usize)).unwrap();
+                launch(&stream, &triple, &buffer, &[1]);
+                buffer
+            })
+            .collect();
+        for (number, buffer) in buffers.iter().enumerate() {
+            let words = words(&stream, buffer);
+            assert_eq!(words[..100], [number as u32 * 3 + 1; 100]);
+            assert!(words[100..].iter().all(|word| *word == number as u32));
+        }
+    });
+}
+
+#[test]
+fn an_uploaded_buffer_is_usable_on_every_stream_at_once() {
+    on_each_device(|device| {
+        let (transfer, stream) = (device.stream().unwrap(), device.stream().unwrap());
+        let triple = kernel_on(device, "triple", &[(TRIPLE_ADD, 1)], 0);
+        for round in 0..100_u32 {
+            // Large, so that the copy takes its time, with what is looked at in the end.
+            let mut data = vec![0; 9 << 20];
+            let end = data.len() - 4;
+            data[end..].copy_from_slice(&round.to_le_bytes());
+            let buffer = transfer.upload(&data).unwrap();
+            let mut batch = Batch::new();
+            let slot = batch.bind(buffer.clone());
+            // SAFETY: one word at the end.
+            unsafe { batch.launch(triple.clone(), [(slot, end)], [1]).unwrap() };
+            stream.submit(batch).unwrap();
+            let mut word = [0; 4];
+            // SAFETY: only that stream uses the buffer.
+            unsafe { stream.copy_out(&buffer, end, &mut word).unwrap() };
+            assert_eq!(u32::from_le_bytes(word), round * 3 + 1);
+            if round == 10 && device.id() == burn_mlir_runtime::DeviceId::Host {
+                break;
+            }
+        }
+    });
 }
 
 #[test]
 fn an_offset_outside_its_buffer_is_an_error() {
-    let stream = device(1).stream().unwrap();
-    let (kernel, buffer) = (kernel("add", &[(add, 1)]), zeros(&stream, 2));
-    let launch = |offset| Launch {
-        kernel: kernel.clone().into(),
-        buffers: smallvec![(buffer.clone(), offset)],
-        scalars: smallvec![1],
-    };
-    // SAFETY: offset 4 leaves a word.
-    unsafe {
-        stream.launch(launch(4)).unwrap();
-        assert!(matches!(stream.launch(launch(9)), Err(RuntimeError::OutOfBounds { offset: 9, .. })));
-    }
-    assert_eq!(words(&stream, &buffer), [0, 1]);
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        let (kernel, buffer) = (kernel_on(device, "add", &[(ADD, 1)], 0), zeros(&stream, 2));
+        let launch = |offset| Launch {
+            kernel: kernel.clone(),
+            buffers: smallvec![(buffer.clone(), offset)],
+            scalars: smallvec![1],
+        };
+        // SAFETY: offset 4 leaves a word.
+        unsafe {
+            stream.launch(launch(4)).unwrap();
+            assert!(matches!(stream.launch(launch(9)), Err(RuntimeError::OutOfBounds { offset: 9, .. })));
+        }
+        assert_eq!(words(&stream, &buffer), [0, 1]);
+    });
 }
 
 #[test]
 fn empty_work_and_empty_buffers_are_fine() {
-    let stream = device(2).stream().unwrap();
-    let buffer = stream.upload(&[]).unwrap();
-    launch(&stream, &kernel("none", &[(add, 0)]), &buffer, &[1]);
-    launch(&stream, &kernel("no phases", &[]), &buffer, &[]);
-    stream.run(Batch::new()).unwrap();
-    assert_eq!(words(&stream, &buffer), [0_u32; 0]);
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        let buffer = stream.upload(&[]).unwrap();
+        launch(&stream, &kernel_on(device, "none", &[(ADD, 0)], 0), &buffer, &[1]);
+        launch(&stream, &kernel_on(device, "no phases", &[], 0), &buffer, &[]);
+        stream.run(Batch::new()).unwrap();
+        // SAFETY: there is nothing to copy.
+        unsafe {
+            stream.copy((&buffer, 0), (&buffer, 0), 0).unwrap();
+            stream.copy_in(&buffer, 0, []).unwrap();
+        }
+        assert_eq!(words(&stream, &buffer), [0_u32; 0]);
+    });
 }
 
 #[test]
 fn a_dropped_stream_finishes_its_work() {
-    let device = device(2);
-    let buffer = zeros(&device.stream().unwrap(), 1);
-    let stream = device.stream().unwrap();
-    let kernel = kernel("slow", &[(slow_triple_add, 1)]);
-    for scalar in 0..10 {
-        launch(&stream, &kernel, &buffer, &[scalar]);
-    }
-    drop(stream);
-    assert_eq!(words(&device.stream().unwrap(), &buffer), [tripled(10)]);
+    on_each_device(|device| {
+        let buffer = zeros(&device.stream().unwrap(), 1);
+        let stream = device.stream().unwrap();
+        let kernel = kernel_on(device, "slow", &[(SLOW_TRIPLE_ADD, 1)], 0);
+        for scalar in 0..10 {
+            launch(&stream, &kernel, &buffer, &[scalar]);
+        }
+        drop(stream);
+        assert_eq!(words(&device.stream().unwrap(), &buffer), [tripled(10)]);
+    });
+}
+
+#[test]
+fn a_stream_may_die_in_its_own_call() {
+    on_each_device(|device| {
+        let stream = Arc::new(device.stream().unwrap());
+        let buffer = zeros(&stream, 1);
+        launch(&stream, &kernel_on(device, "slow", &[(SLOW_TRIPLE_ADD, 1)], 0), &buffer, &[3]);
+        let (event, inner) = (stream.record(), stream.clone());
+        let (send, receive) = std::sync::mpsc::channel();
+        stream.call(move || {
+            receive.recv().unwrap();
+            drop(inner);
+        });
+        drop(stream);
+        send.send(()).unwrap();
+        event.wait();
+        assert_eq!(words(&device.stream().unwrap(), &buffer), [3]);
+    });
 }
 
 #[test]
@@ -243,12 +422,14 @@ fn a_stream_may_outlive_its_device_and_die_in_its_own_call() {
 
 #[test]
 fn the_arena_is_shared_and_grows() {
-    let stream = device(1).stream().unwrap();
-    let small = stream.arena(100).unwrap();
-    assert!(small.is_same(&stream.arena(50).unwrap()));
-    let large = stream.arena(1000).unwrap();
-    assert!(large.bytes() >= 1000 && !large.is_same(&small));
-    assert!(large.is_same(&stream.arena(100).unwrap()));
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        let small = stream.arena(100).unwrap();
+        assert!(small.is_same(&stream.arena(50).unwrap()));
+        let large = stream.arena(1000).unwrap();
+        assert!(large.bytes() >= 1000 && !large.is_same(&small));
+        assert!(large.is_same(&stream.arena(100).unwrap()));
+    });
 }
 
 #[test]

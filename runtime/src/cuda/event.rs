@@ -121,9 +121,14 @@ impl CudaEvent {
         }
         let done = self.lane.events().is_done(raw);
         if done {
-            self.done.store(true, Ordering::Release);
+            self.note_done();
         }
         done
+    }
+
+    fn note_done(&self) {
+        self.done.store(true, Ordering::Release);
+        self.lane.has_reached(self.sequence);
     }
 
     /// Waits for the place. Errors stay with the stream and the device.
@@ -132,7 +137,7 @@ impl CudaEvent {
             && !self.is_done()
             && self.lane.events().wait(raw).is_ok()
         {
-            self.done.store(true, Ordering::Release);
+            self.note_done();
         }
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Lane {
     id: u64,
     /// Pieces of work queued so far; counted after they were.
     submitted: AtomicU64,
+    /// Pieces of work known to have run.
+    reached: AtomicU64,
     /// Whether its [`Stream`](crate::Stream) is gone and all work done.
     closed: AtomicBool,
 }
@@ -43,6 +45,7 @@ impl Lane {
             raw,
             id: NUMBERS.fetch_add(1, Ordering::Relaxed),
             submitted: AtomicU64::new(0),
+            reached: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         })
     }
@@ -69,6 +72,16 @@ impl Lane {
         self.submitted.fetch_add(1, Ordering::AcqRel);
     }
 
+    /// Pieces of work known to have run.
+    pub(super) fn reached(&self) -> u64 {
+        self.reached.load(Ordering::Acquire)
+    }
+
+    /// Notes that as many pieces of work have run.
+    pub(super) fn has_reached(&self, sequence: u64) {
+        self.reached.fetch_max(sequence, Ordering::AcqRel);
+    }
+
     /// An event at the place after everything queued so far. The context is current.
     pub(super) fn mark(&self) -> Result<RawEvent, RuntimeError> {
         let event = self.events.take()?;
@@ -84,15 +97,21 @@ impl Lane {
 
     /// Waits for everything queued so far.
     pub(super) fn synchronize(&self) -> Result<(), RuntimeError> {
+        let sequence = self.submitted();
         self.context.enter()?;
         // SAFETY: the stream lives.
-        unsafe { call!(self.context, cuStreamSynchronize(self.raw)) }
+        unsafe { call!(self.context, cuStreamSynchronize(self.raw))? };
+        self.has_reached(sequence);
+        Ok(())
     }
 
     /// Lets later work wait for an event. The context is current.
     pub(super) fn wait(&self, event: &RawEvent) -> Result<(), RuntimeError> {
         // SAFETY: both live. The stream waits for the place the event has now.
-        unsafe { call!(self.context, cuStreamWaitEvent(self.raw, event.0, 0)) }
+        unsafe { call!(self.context, cuStreamWaitEvent(self.raw, event.0, 0))? };
+        // A wait is work, too: a place after it is another than one before.
+        self.count();
+        Ok(())
     }
 
     /// Notes that nothing more will be queued and everything has run.

@@ -89,14 +89,14 @@ impl CudaStream {
         let counters = state.counters.address().expose_provenance() as u64;
         let mut result = Ok(());
         for ready in batch.ready() {
-            let status = state.status.word(launch::cuda(context, ready.kernel)?)?;
-            // SAFETY: the caller of `Batch::launch` vouched for the arguments. Their memory, the scratch and
-            // the counters are only reused in this stream's order or after it; the status words live as long
-            // as the stream, which finishes its work first. `enter` has made the context current.
-            let launched = unsafe {
+            let kernel = launch::cuda(context, ready.kernel);
+            let launched = kernel.and_then(|kernel| state.status.word(kernel)).and_then(|status| {
                 let resources = Resources { scratch, status, counters };
-                launch::launch(context, self.lane.raw(), &ready, resources)
-            };
+                // SAFETY: the caller of `Batch::launch` vouched for the arguments. Their memory, the scratch and
+                // the counters are only reused in this stream's order or after it; the status words live as
+                // long as the stream, which finishes its work first. `enter` has made the context current.
+                unsafe { launch::launch(context, self.lane.raw(), &ready, resources) }
+            });
             result = result.and(launched);
         }
         self.lane.count();
@@ -225,7 +225,8 @@ impl CudaStream {
         home: &Arc<Lane>,
         sequence: u64,
     ) -> Result<(), RuntimeError> {
-        if Arc::ptr_eq(home, &self.lane) || home.is_closed() || state.has_seen(home, sequence) {
+        let done = home.is_closed() || home.reached() >= sequence;
+        if Arc::ptr_eq(home, &self.lane) || done || state.has_seen(home, sequence) {
             return Ok(());
         }
         let now = home.submitted();

@@ -4,31 +4,124 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use burn_mlir_runtime::{Batch, Buffer, Device, HostConfig, HostKernel, PhaseFn, Stream};
+use burn_mlir_runtime::{
+    Batch, Buffer, CudaConfig, CudaKernel, CudaPhase, Device, DeviceId, HostConfig, HostKernel, Kernel,
+    PhaseFn, RuntimeError, Stream, cuda_device_count,
+};
 
 /// A host device with that many threads.
 pub fn device(threads: usize) -> Device {
     Device::host(HostConfig { threads: Some(threads), ..HostConfig::default() })
 }
 
-/// A kernel of functions that need no scratch.
+/// The CUDA devices of this machine.
+pub fn cuda_devices() -> Vec<Device> {
+    (0..cuda_device_count()).map(|index| Device::cuda(index, CudaConfig::default()).unwrap()).collect()
+}
+
+/// Runs a test on the host and every CUDA device.
+pub fn on_each_device(test: impl Fn(&Device)) {
+    for device in std::iter::once(device(2)).chain(cuda_devices()) {
+        println!("on {}", device.id());
+        test(&device);
+    }
+}
+
+/// Runs a test on every CUDA device.
+pub fn on_each_cuda_device(test: impl Fn(&Device)) {
+    for device in cuda_devices() {
+        println!("on {}", device.id());
+        test(&device);
+    }
+}
+
+/// A function for every kind of device.
+#[derive(Clone, Copy)]
+pub struct Function {
+    host: PhaseFn,
+    symbol: &'static str,
+}
+
+macro_rules! functions {
+    ($($upper:ident = $lower:ident,)*) => {
+        $(pub const $upper: Function = Function { host: $lower, symbol: stringify!($lower) };)*
+    };
+}
+
+functions! {
+    ADD = add,
+    TRIPLE_ADD = triple_add,
+    SLOW_TRIPLE_ADD = slow_triple_add,
+    CHECK = check,
+    SCATTER = scatter,
+    GATHER = gather,
+}
+
+/// A kernel for a device, of functions with their numbers of tiles, which share that much scratch. On CUDA devices
+/// each takes one scalar.
+pub fn kernel_on(device: &Device, label: &str, phases: &[(Function, u64)], shared_bytes: usize) -> Kernel {
+    match device.id() {
+        DeviceId::Host => {
+            let phases = phases.iter().map(|(function, tiles)| (function.host, *tiles));
+            // Those that use the one scratch use the other.
+            let worker_bytes = if shared_bytes > 0 { 64 } else { 0 };
+            // SAFETY: the functions below follow the signature, and use at most 64 bytes of a worker's scratch.
+            unsafe { HostKernel::new(label, phases, shared_bytes, worker_bytes, Arc::new(())) }.into()
+        }
+        _ => {
+            let phases = phases.iter().map(|(function, tiles)| cuda_phase(function.symbol, *tiles as u32, 1));
+            // SAFETY: the functions of the file follow the signature.
+            unsafe { CudaKernel::new(label, PTX, phases, shared_bytes) }.into()
+        }
+    }
+}
+
+/// CUDA kernels: one for each function, and some that are only there.
+pub const PTX: &str = include_str!("kernels.ptx");
+
+/// That many blocks of threads of a function of a CUDA kernel.
+pub fn cuda_phase(symbol: &str, blocks: u32, threads: u32) -> CudaPhase {
+    let (symbol, grid, block) = (symbol.to_owned(), [blocks, 1, 1], [threads, 1, 1]);
+    CudaPhase { symbol, grid, block, ..CudaPhase::default() }
+}
+
+/// A host kernel of functions that need no scratch.
 pub fn kernel(label: &str, phases: &[(PhaseFn, u64)]) -> Arc<HostKernel> {
     // SAFETY: the functions below follow the signature.
     unsafe { HostKernel::new(label, phases.iter().copied(), 0, 0, Arc::new(())) }
 }
 
 /// Submits one launch on one buffer.
-pub fn launch(stream: &Stream, kernel: &Arc<HostKernel>, buffer: &Buffer, scalars: &[u64]) {
+pub fn launch(stream: &Stream, kernel: &(impl Into<Kernel> + Clone), buffer: &Buffer, scalars: &[u64]) {
     stream.submit(batch(kernel, buffer, scalars)).unwrap();
 }
 
 /// One launch on one buffer.
-pub fn batch(kernel: &Arc<HostKernel>, buffer: &Buffer, scalars: &[u64]) -> Batch {
+pub fn batch(kernel: &(impl Into<Kernel> + Clone), buffer: &Buffer, scalars: &[u64]) -> Batch {
     let mut batch = Batch::new();
     let slot = batch.bind(buffer.clone());
     // SAFETY: tests give kernels buffers of the right size.
     unsafe { batch.launch(kernel.clone(), [(slot, 0)], scalars.iter().copied()).unwrap() };
     batch
+}
+
+/// What `count` launches of `triple_add` with scalars 0, 1, … make of zero.
+pub fn tripled(count: u64) -> u32 {
+    (0..count).fold(0_u32, |word, scalar| word.wrapping_mul(3).wrapping_add(scalar as u32))
+}
+
+/// The result of a stream one of whose kernels found an index out of range.
+pub fn out_of_range(label: &str) -> Result<(), RuntimeError> {
+    Err(RuntimeError::IndexOutOfRange { kernel: label.into() })
+}
+
+/// Runs one test of the calling file in a process of its own, with variables set.
+pub fn child(test: &str, variables: &[(&str, &str)]) -> std::process::Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .envs(variables.iter().copied())
+        .spawn()
+        .unwrap()
 }
 
 /// A buffer of zeros.
