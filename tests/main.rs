@@ -4,6 +4,7 @@
 mod activations;
 mod agreement;
 mod contractions;
+mod contractions_gpu;
 mod convolutions;
 mod devices;
 mod elementwise;

@@ -72,6 +72,18 @@ fn every_transposition() {
     }
 }
 
+/// TF32: the operand that is adjacent along rows or columns goes through registers; only one can.
+#[test]
+fn single_precision() {
+    for shape in [[4096; 3], [1024; 3], [256, 136, 520]] {
+        for (forms, registers) in [([false, true], false), ([false, false], true), ([true, true], true)] {
+            let emitted = check(&product(shape, forms, "flex32"));
+            assert!(emitted.ptx.contains(".tf32.tf32"), "{}", emitted.ptx);
+            assert_eq!(emitted.ptx.contains("ld.shared.b32"), registers, "{}", emitted.ptx);
+        }
+    }
+}
+
 /// Sizes that fill no tile, with the largest and the smallest tiles.
 #[test]
 fn sizes_that_do_not_divide() {

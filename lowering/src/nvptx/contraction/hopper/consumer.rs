@@ -1,6 +1,7 @@
 //! The warpgroups that multiply: each has 64 rows of a tile.
 
 use super::descriptor::{Descriptor, STEPS, stage_units};
+use super::fragment::{self, Fragment};
 use super::int::{int, int_by, int_is, int_op};
 use super::kernel::{Kernel, address};
 use super::plan::{ROW_BYTES, ROWS, WARPGROUP};
@@ -22,8 +23,17 @@ pub(super) struct Consumer {
     pub thread: Value,
     /// Whether it speaks for its warpgroup.
     pub elected: Value,
-    left: Descriptor,
+    /// Whether it says that a stage is done with: for its warpgroup, or for its warp.
+    releasing: Value,
+    left: Left,
     right: Descriptor,
+}
+
+/// Where a warpgroup finds the left operand.
+#[derive(Clone, Debug)]
+enum Left {
+    Memory(Descriptor),
+    Registers(Fragment),
 }
 
 impl Kernel<'_> {
@@ -40,8 +50,8 @@ impl Kernel<'_> {
         finish.before_sums(self, &place)?;
         let columns = self.plan.columns;
         let sums = settled(self.e(), &products.sums, columns);
-        if self.plan.two_under_way() {
-            self.ring.release(&mut self.writer.emitter, &products.last, &consumer.elected);
+        if self.overlaps() {
+            self.ring.release(&mut self.writer.emitter, &products.last, &consumer.releasing);
         }
         finish.write(self, &place, &sums)?;
         let e = &mut self.writer.emitter;
@@ -60,16 +70,29 @@ impl Kernel<'_> {
         let start = address(e, &memory);
         // 64 rows, whether they are 64 rows of memory or a box.
         let mine = int_by(e, "muli", &number, ROWS * ROW_BYTES);
-        let mine = int_op(e, "addi", &start, &mine);
-        let left = Descriptor::new(e, &mine, problem.left.major);
+        let (left, releasing) = if problem.left_in_registers() {
+            // Warps read on their own.
+            let lane = int_by(e, "andi", &thread, 31);
+            let releasing = int_is(e, "eq", &lane, 0);
+            (Left::Registers(Fragment::new(e, &memory, &mine, &thread)), releasing)
+        } else {
+            let mine = int_op(e, "addi", &start, &mine);
+            (Left::Memory(Descriptor::new(e, &mine, problem.left.major)), elected.clone())
+        };
         let start = int_by(e, "addi", &start, left_bytes);
         let right = Descriptor::new(e, &start, problem.right.major);
-        Consumer { number, thread, elected, left, right }
+        Consumer { number, thread, elected, releasing, left, right }
+    }
+
+    /// Whether a consumer has products of two slices under way. Registers that one slice is multiplied from are
+    /// not loaded with the next meanwhile.
+    fn overlaps(&self) -> bool {
+        self.plan.two_under_way() && !self.problem.left_in_registers()
     }
 
     /// Multiplies the slices of a part of the sum.
     fn products(&mut self, consumer: &Consumer, [from, to]: &[Value; 2], turn: &Turn) -> Products {
-        let overlap = self.plan.two_under_way();
+        let overlap = self.overlaps();
         let structure = sums_type(self.plan.columns);
         // The first slice is not summed to anything: accumulators that were set to zero would make the
         // assembler wait between the instructions.
@@ -78,7 +101,7 @@ impl Kernel<'_> {
         let e = &mut self.writer.emitter;
         if !overlap {
             e.line("nvvm.wgmma.wait.group.sync.aligned 0");
-            self.ring.release(e, &turn.stage, &consumer.elected);
+            self.ring.release(e, &turn.stage, &consumer.releasing);
         }
         let next = self.ring.next(e, turn);
         let one = int(e, 1);
@@ -94,7 +117,7 @@ impl Kernel<'_> {
         let e = &mut self.writer.emitter;
         e.line(format_args!("nvvm.wgmma.wait.group.sync.aligned {}", usize::from(overlap)));
         let done = if overlap { &last } else { &turn.stage };
-        self.ring.release(e, done, &consumer.elected);
+        self.ring.release(e, done, &consumer.releasing);
         let next = self.ring.next(e, &turn);
         e.line(format_args!(
             "scf.yield {}, {}, {}, {next_sums} : i32, i32, i32, {structure}",
@@ -108,36 +131,62 @@ impl Kernel<'_> {
     /// Multiplies a slice, once it is there, and adds the products to `sums`; does not wait for them.
     fn slice(&mut self, consumer: &Consumer, turn: &Turn, sums: &Value, first: bool) -> Value {
         let (bytes, columns) = (self.plan.stage_bytes(), self.plan.columns);
-        let (left_major, right_major) = (self.problem.left.major, self.problem.right.major);
-        let element = self.problem.element;
         let e = &mut self.writer.emitter;
         self.ring.wait_full(e, turn);
         let offset = stage_units(e, &turn.stage, bytes);
-        let (left, right) = (consumer.left.at(e, &offset), consumer.right.at(e, &offset));
+        let right = consumer.right.at(e, &offset);
+        let left = match &consumer.left {
+            Left::Memory(descriptor) => {
+                let at = descriptor.at(e, &offset);
+                (0..STEPS).map(|step| Factor::Memory(descriptor.step(e, &at, step))).collect::<Vec<_>>()
+            }
+            Left::Registers(fragment) => {
+                let offset = int_by(e, "muli", &turn.stage, bytes);
+                fragment.load(e, &offset, STEPS).into_iter().map(Factor::Registers).collect()
+            }
+        };
         e.line("nvvm.wgmma.fence.aligned");
         let mut sums = sums.clone();
-        for step in 0..STEPS {
-            let (left, right) = (consumer.left.step(e, &left, step), consumer.right.step(e, &right, step));
-            let structure = sums_type(columns);
-            let scale = if first && step == 0 { "zero" } else { "one" };
-            let (ty, k) = match element {
-                DType::BF16 => ("bf16", 16),
-                DType::F16 => ("f16", 16),
-                _ => ("tf32", 8),
+        for (step, left) in left.iter().enumerate() {
+            let e = &mut self.writer.emitter;
+            let right = consumer.right.step(e, &right, step);
+            let first = first && step == 0;
+            sums = match left {
+                Factor::Memory(left) => self.multiply([left, &right], &sums, first),
+                Factor::Registers(left) => fragment::multiply(e, left, &right, &sums, columns, first),
             };
-            let left_layout = if left_major == Major::Sum { "row" } else { "col" };
-            let right_layout = if right_major == Major::Sum { "col" } else { "row" };
-            let operand = |layout| format!("[<{ty}>, #nvvm.wgmma_scale_in<one>, #nvvm.mma_layout<{layout}>]");
-            sums = e.op(format_args!(
-                "nvvm.wgmma.mma_async {left}, {right}, {sums}, #nvvm.shape<m = 64, n = {columns}, k = {k}>, \
-                 D [<f32>, #nvvm.wgmma_scale_out<{scale}>], A {}, B {} : {structure} -> {structure}",
-                operand(left_layout),
-                operand(right_layout)
-            ));
         }
+        let e = &mut self.writer.emitter;
         e.line("nvvm.wgmma.commit.group.sync.aligned");
         sums
     }
+
+    /// A matrix instruction on operands in workgroup memory, by their descriptors.
+    fn multiply(&mut self, [left, right]: [&Value; 2], sums: &Value, first: bool) -> Value {
+        let columns = self.plan.columns;
+        let structure = sums_type(columns);
+        let scale = if first { "zero" } else { "one" };
+        let (ty, k) = match self.problem.element {
+            DType::BF16 => ("bf16", 16),
+            DType::F16 => ("f16", 16),
+            _ => ("tf32", 8),
+        };
+        let left_layout = if self.problem.left.major == Major::Sum { "row" } else { "col" };
+        let right_layout = if self.problem.right.major == Major::Sum { "col" } else { "row" };
+        let operand = |layout| format!("[<{ty}>, #nvvm.wgmma_scale_in<one>, #nvvm.mma_layout<{layout}>]");
+        self.e().op(format_args!(
+            "nvvm.wgmma.mma_async {left}, {right}, {sums}, #nvvm.shape<m = 64, n = {columns}, k = {k}>, \
+             D [<f32>, #nvvm.wgmma_scale_out<{scale}>], A {}, B {} : {structure} -> {structure}",
+            operand(left_layout),
+            operand(right_layout)
+        ))
+    }
+}
+
+/// The left operand of one instruction.
+enum Factor {
+    Memory(Value),
+    Registers([Value; fragment::REGISTERS]),
 }
 
 /// What the loop over the sum leaves.
@@ -150,7 +199,7 @@ struct Products {
 
 /// Accumulators of a thread: for each run of 8 columns two of the row a quarter of its lane says and two of
 /// the row 8 further down.
-fn sums_type(columns: usize) -> String {
+pub(super) fn sums_type(columns: usize) -> String {
     format!("!llvm.struct<({})>", vec!["f32"; columns / 2].join(", "))
 }
 

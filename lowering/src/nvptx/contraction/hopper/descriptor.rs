@@ -28,7 +28,7 @@ pub(super) struct Descriptor {
 }
 
 /// Bytes of a box of 64 rows or columns by 64 summed points, for operands adjacent along the former.
-pub(super) const BOX_BYTES: usize = 64 * ROW_BYTES;
+const BOX_BYTES: usize = 64 * ROW_BYTES;
 
 impl Descriptor {
     /// Of the operand at the `i32` `address`.

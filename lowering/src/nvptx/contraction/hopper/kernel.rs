@@ -80,7 +80,9 @@ impl<'a> Kernel<'a> {
         for map in 0..2 + self.results.maps.len() {
             e.line(format_args!("nvvm.prefetch tensormap, %map{map} : !llvm.ptr"));
         }
-        self.ring.initialize(e, self.plan.consumers);
+        // Warpgroups are done with a stage, or their four warps.
+        let arrivals = self.plan.consumers * if self.problem.left_in_registers() { 4 } else { 1 };
+        self.ring.initialize(e, arrivals);
         e.close("}");
         self.writer.barrier();
         let warpgroup = self.warpgroup.clone();

@@ -2,13 +2,14 @@
 //!
 //! A block of threads walks over tiles of the result ([`plan`], [`place`]). One warp copies slices of both
 //! operands to workgroup memory ([`producer`]), in the layout that one or two warpgroups multiply them
-//! from ([`consumer`], [`descriptor`]); a ring of barriers ([`ring`]) lets the copies of the next slices, and of the
+//! from ([`consumer`], [`descriptor`], [`fragment`]); a ring of barriers ([`ring`]) lets the copies of the next slices, and of the
 //! next tile, run ahead. The accumulators stay in registers for the statements after the contraction
 //! ([`epilogue`]); 16-bit results leave by the copy engine, too ([`results`]).
 
 mod consumer;
 mod descriptor;
 mod epilogue;
+mod fragment;
 mod int;
 mod kernel;
 mod place;

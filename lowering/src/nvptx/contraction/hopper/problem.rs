@@ -24,7 +24,8 @@ pub(super) struct Operand {
 #[derive(Clone, Debug)]
 pub(super) struct Problem<'a> {
     pub block: &'a Block,
-    pub contraction: &'a Contraction,
+    /// Rows and columns may have changed places.
+    pub contraction: Contraction,
     /// Type of the operands in memory; `Flex32` for f32 that is multiplied as TF32.
     pub element: DType,
     /// Dimensions outside the tiles: those of the batch, and those of a side that are not part of its run.
@@ -47,8 +48,22 @@ pub(super) fn points(group: &Group) -> usize {
 
 impl<'a> Problem<'a> {
     /// A contraction in these terms, or nothing if it cannot be.
-    pub fn of(block: &'a Block, contraction: &'a Contraction) -> Option<Self> {
+    pub fn of(block: &'a Block, contraction: &Contraction) -> Option<Self> {
         let element = element(block, contraction)?;
+        let straight = Self::best(block, contraction, element);
+        // TF32 that is adjacent along columns goes to the matrix unit as rows.
+        straight.or_else(|| {
+            (element == DType::Flex32).then(|| Self::best(block, &swapped(contraction), element)).flatten()
+        })
+    }
+
+    /// Whether the left operand is multiplied from registers.
+    pub fn left_in_registers(&self) -> bool {
+        self.element == DType::Flex32 && self.left.major == Major::Side
+    }
+
+    /// The choice of runs that leaves the least work.
+    fn best(block: &'a Block, contraction: &Contraction, element: DType) -> Option<Self> {
         let (left, right) = (&contraction.left, &contraction.right);
         let row_runs = runs(&contraction.rows, &[&left.access]);
         let column_runs = runs(&contraction.columns, &[&right.access]);
@@ -72,7 +87,7 @@ impl<'a> Problem<'a> {
 
     fn cut(
         block: &'a Block,
-        contraction: &'a Contraction,
+        contraction: &Contraction,
         element: DType,
         (row_rest, column_rest, outer): (Group, Group, Group),
         [rows, columns, sum]: [&Group; 3],
@@ -99,14 +114,16 @@ impl<'a> Problem<'a> {
                 View::new(factor.param, dtype, param.alignment, &dims)
             };
             let along_sum = view(sum, side).map(|view| Operand { view, major: Major::Sum });
-            // Matrix instructions take TF32 along the sum only.
-            let along_side = || view(side, sum).map(|view| Operand { view, major: Major::Side });
-            along_sum.or_else(|| (element != DType::Flex32).then(along_side).flatten())
+            along_sum.or_else(|| view(side, sum).map(|view| Operand { view, major: Major::Side }))
         };
         let (left, right) = (operand(&contraction.left, rows)?, operand(&contraction.right, columns)?);
+        // Matrix instructions take TF32 from workgroup memory along the sum only.
+        if element == DType::Flex32 && right.major == Major::Side {
+            return None;
+        }
         Some(Self {
             block,
-            contraction,
+            contraction: contraction.clone(),
             element,
             rows: rows.clone(),
             columns: columns.clone(),
@@ -125,6 +142,14 @@ impl<'a> Problem<'a> {
             * points(&self.batch)
             * points(&self.outer)
     }
+}
+
+/// The same contraction with rows and columns in each other's place.
+fn swapped(contraction: &Contraction) -> Contraction {
+    let mut other = contraction.clone();
+    std::mem::swap(&mut other.rows, &mut other.columns);
+    std::mem::swap(&mut other.left, &mut other.right);
+    other
 }
 
 /// The dimensions of a group as a view walks them, innermost first.

@@ -1,19 +1,15 @@
 //! The warp that copies slices of the operands to workgroup memory.
 
-use super::descriptor::BOX_BYTES;
 use super::int::{int, int_by, int_is};
 use super::kernel::Kernel;
 use super::place::{Slice, coordinates};
-use super::plan::depth;
+use super::plan::{ROW_BYTES, depth};
 use super::problem::{Major, Operand};
 use super::ring::{Turn, at, byte};
 use super::view::Axis;
 use crate::emit::{Emitter, Value};
 use crate::nvptx::writer::WORKGROUP;
 use burn_mlir_ir::TensorMap;
-
-/// Rows or columns of a box of an operand whose rows or columns are adjacent.
-const BOX_SIDE: usize = 64;
 
 /// Registers left to each thread of the producing warpgroup.
 const REGISTERS: usize = 24;
@@ -23,7 +19,8 @@ const REGISTERS_BESIDE_ONE: usize = 40;
 pub(super) fn map(operand: &Operand, side: usize, depth: usize) -> TensorMap {
     match operand.major {
         Major::Sum => operand.view.map(depth, side),
-        Major::Side => operand.view.map(BOX_SIDE, depth),
+        // Square: a row of either has 128 bytes.
+        Major::Side => operand.view.map(depth, depth),
     }
 }
 
@@ -67,7 +64,8 @@ impl Kernel<'_> {
         e.line(format_args!("nvvm.mbarrier.arrive.expect_tx {full}, {bytes} : {WORKGROUP}, i32"));
         let offset = int_by(e, "muli", &turn.stage, self.plan.stage_bytes());
         let stage = at(e, &self.memory, &offset);
-        let slice = Slice::new(e, self.problem, depth(self.problem), &number);
+        let depth = depth(self.problem);
+        let slice = Slice::new(e, self.problem, depth, &number);
         let right = byte(e, &stage, self.plan.left_bytes());
         let (rows, columns) = (self.plan.rows(), self.plan.columns);
         let parts = [
@@ -77,11 +75,11 @@ impl Kernel<'_> {
         for (operand, target, side, extent, map) in parts {
             let boxes = match operand.major {
                 Major::Sum => 1,
-                Major::Side => extent / BOX_SIDE,
+                Major::Side => extent / depth,
             };
             for part in 0..boxes {
-                let side = int_by(e, "addi", side, part * BOX_SIDE);
-                let target = byte(e, &target, part * BOX_BYTES);
+                let side = int_by(e, "addi", side, part * depth);
+                let target = byte(e, &target, part * depth * ROW_BYTES);
                 let zero = int(e, 0);
                 let at = coordinates(&operand.view, |axis| match axis {
                     Axis::Side => side.clone(),

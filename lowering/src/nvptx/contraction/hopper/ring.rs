@@ -37,9 +37,10 @@ impl Ring {
         Self { stages, full, empty }
     }
 
-    /// Makes the barriers ready; done by one thread before any other uses them.
-    pub fn initialize(&self, e: &mut Emitter, consumers: usize) {
-        let (one, arrivals) = (int(e, 1), int(e, consumers));
+    /// Makes the barriers ready; done by one thread before any other uses them. A stage is empty after so many
+    /// `arrivals`.
+    pub fn initialize(&self, e: &mut Emitter, arrivals: usize) {
+        let (one, arrivals) = (int(e, 1), int(e, arrivals));
         for stage in 0..self.stages {
             for (barriers, count) in [(&self.full, &one), (&self.empty, &arrivals)] {
                 let barrier = byte(e, barriers, 8 * stage);
