@@ -1,5 +1,6 @@
 //! What can go wrong, as it reaches a user.
 
+use crate::CaptureError;
 use burn_backend::ExecutionError;
 use std::sync::Arc;
 
@@ -51,6 +52,9 @@ pub enum MlirError {
         /// What does not fit, with shapes and dtypes.
         reason: String,
     },
+    /// A graph cannot be captured or replayed.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
 }
 
 impl From<MlirError> for ExecutionError {

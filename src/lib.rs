@@ -28,6 +28,7 @@ mod device;
 mod dtype;
 mod engine;
 mod error;
+mod graph;
 pub mod inspect;
 mod ops;
 mod record;
@@ -37,6 +38,7 @@ pub use backend::Mlir;
 pub use device::MlirDevice;
 pub use engine::{Stats, stats};
 pub use error::MlirError;
+pub use graph::{CaptureError, MlirGraph};
 pub use tensor::MlirTensor;
 
 pub use burn_mlir_ir as ir;

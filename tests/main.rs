@@ -10,6 +10,7 @@ mod devices;
 mod elementwise;
 mod errors;
 mod failure;
+mod graphs;
 mod guide;
 mod indexing;
 mod pools;

@@ -11,14 +11,14 @@ mod rows;
 pub use quantized::QuantizedTensor;
 
 use crate::ops::Padding;
-use crate::{MlirDevice, MlirError, MlirTensor, dtype, record};
+use crate::{MlirDevice, MlirError, MlirGraph, MlirTensor, dtype, graph, record};
 use burn_backend::distributed::{CollectiveTensor, DistributedOps, ReduceOperation};
 use burn_backend::ops::PadMode;
 use burn_backend::ops::TransactionOps;
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
     Backend, BackendTypes, BoolStore, DType, DTypeUsage, DTypeUsageSet, DeviceId, ExecutionError, FloatDType,
-    GraphUnsupported, IntDType, MemoryPoolUsage, Scalar, TensorData,
+    IntDType, MemoryPoolUsage, Scalar, TensorData,
 };
 use burn_mlir_ir as ir;
 
@@ -32,7 +32,7 @@ impl BackendTypes for Mlir {
     type IntTensorPrimitive = MlirTensor;
     type BoolTensorPrimitive = MlirTensor;
     type QuantizedTensorPrimitive = QuantizedTensor;
-    type GraphPrimitive = GraphUnsupported;
+    type GraphPrimitive = MlirGraph;
 }
 
 impl Backend for Mlir {
@@ -50,6 +50,22 @@ impl Backend for Mlir {
 
     fn flush(device: &MlirDevice) -> Result<(), ExecutionError> {
         record::flush(*device)
+    }
+
+    fn graph_prepare(device: &MlirDevice) -> Result<(), ExecutionError> {
+        Ok(graph::prepare(*device)?)
+    }
+
+    fn graph_start_capture(device: &MlirDevice) -> Result<(), ExecutionError> {
+        Ok(graph::start(*device)?)
+    }
+
+    fn graph_stop_capture(device: &MlirDevice) -> Result<MlirGraph, ExecutionError> {
+        Ok(graph::stop(*device)?)
+    }
+
+    unsafe fn graph_replay(device: &MlirDevice, graph: &MlirGraph) -> Result<(), ExecutionError> {
+        Ok(graph::replay(*device, graph)?)
     }
 
     fn memory_cleanup(device: &MlirDevice) {

@@ -12,8 +12,10 @@ mod window;
 
 pub use state::TensorState;
 pub(crate) use state::{Block, Storage};
+pub(crate) use window::{Window, number};
 
 use crate::engine::{self, Engine};
+use crate::graph::{CaptureError, Made};
 use crate::{MlirDevice, MlirError, MlirTensor, dtype};
 use burn_backend::{ExecutionError, Scalar, TensorData};
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
@@ -22,7 +24,6 @@ use smallvec::SmallVec;
 use state::Value;
 use std::cell::RefCell;
 use std::sync::Arc;
-use window::Window;
 
 /// The windows of a thread, one per device it has used.
 type Windows = SmallVec<[(MlirDevice, Arc<Window>); 1]>;
@@ -32,7 +33,7 @@ thread_local! {
 }
 
 /// The calling thread's window of `device`.
-fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
+pub(crate) fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
     WINDOWS.with(|windows| {
         let mut windows = windows.borrow_mut();
         if let Some((_, window)) = windows.iter().find(|(owner, _)| *owner == device) {
@@ -41,6 +42,14 @@ fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
         let window = Arc::new(Window::new(engine::engine(device)?)?);
         windows.push((device, window.clone()));
         Ok(window)
+    })
+}
+
+/// The calling thread's window of `device` if it has used the device.
+fn known_window(device: MlirDevice) -> Option<Arc<Window>> {
+    WINDOWS.with(|windows| {
+        let windows = windows.borrow();
+        windows.iter().find(|(owner, _)| *owner == device).map(|(_, window)| window.clone())
     })
 }
 
@@ -117,20 +126,29 @@ pub(crate) fn from_data(device: MlirDevice, data: TensorData) -> MlirTensor {
         let error = MlirError::Unsupported { op: "from_data", operands };
         return failed(device, error, DType::F32, shape);
     };
-    let uploaded = engine::engine(device).and_then(|engine| upload(&engine, data.as_bytes(), &shape));
+    let log = |window: Arc<Window>| {
+        window.session().as_mut().map(|session| session.upload(data.as_bytes(), dtype, &shape))
+    };
+    let made = known_window(device).and_then(log);
+    let uploaded = engine::engine(device).and_then(|engine| upload(&engine, data.as_bytes(), &shape, made));
     match uploaded {
         Ok(storage) => tensor(device, TensorState::new(Value::ready(storage)), dtype, &shape),
         Err(error) => failed(device, error, dtype, shape),
     }
 }
 
-fn upload(engine: &Engine, bytes: &[u8], shape: &Shape) -> Result<Storage, MlirError> {
+fn upload(engine: &Engine, bytes: &[u8], shape: &Shape, made: Option<Made>) -> Result<Storage, MlirError> {
     let buffer = engine.transfer.upload(bytes)?;
-    Ok(Storage { block: Block::new(buffer, None), layout: Layout::contiguous(shape) })
+    Ok(Storage { block: Block::new(buffer, None, made), layout: Layout::contiguous(shape) })
 }
 
 /// Computes a tensor and copies it to the host.
 pub(crate) fn into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError> {
+    if let Some(window) = known_window(tensor.device)
+        && let Some(session) = &mut *window.session()
+    {
+        session.fail(CaptureError::Read);
+    }
     let mut storage = tensor.state.compute()?;
     if !storage.layout.is_contiguous() {
         // A cast to its own type is a computation, so its result is laid out row-major.
@@ -146,10 +164,12 @@ pub(crate) fn into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError
 
 /// Copies a row-major tensor once it is written; fails if work of this thread before it did.
 fn download(device: MlirDevice, storage: &Storage, size: usize, values: &mut [u8]) -> Result<(), MlirError> {
-    window(device)?.wait()?;
+    let window = window(device)?;
+    window.wait()?;
     if let Some(event) = &storage.block.written {
         event.wait();
     }
+    window.wait_for_replays(&storage.block);
     let (buffer, start) = (&storage.block.buffer, storage.layout.offset as usize * size);
     // SAFETY: what writes the block has run, and it is overwritten only when `storage`, which holds it,
     // is gone.

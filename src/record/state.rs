@@ -1,13 +1,15 @@
 //! What a lazy handle points to.
 
 use super::Position;
-use super::window::Window;
+use super::window::{Window, number};
 use crate::MlirError;
+use crate::graph::{Made, Pin};
 use burn_mlir_ir::Layout;
 use burn_mlir_runtime::{Buffer, Event};
 use parking_lot::Mutex;
-use std::sync::Arc;
+use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 /// The value of a tensor: recorded, computed (or being computed on a stream), or failed.
 pub struct TensorState {
@@ -44,7 +46,15 @@ pub(crate) struct Block {
     pub(crate) written: Option<Event>,
     /// The stream whose work uses the buffer, [`UNUSED`] or [`SHARED`].
     user: AtomicU64,
+    /// Names the memory: a block that was written over another has its number.
+    pub(crate) allocation: u64,
+    /// Where it comes from, if that may matter to a graph capture.
+    pub(crate) made: Option<Made>,
+    /// What graphs use the memory for.
+    pins: Mutex<Pins>,
 }
+
+type Pins = SmallVec<[Weak<Pin>; 1]>;
 
 /// No stream has used a block yet.
 const UNUSED: u64 = 0;
@@ -52,8 +62,39 @@ const UNUSED: u64 = 0;
 const SHARED: u64 = u64::MAX;
 
 impl Block {
-    pub(crate) fn new(buffer: Buffer, written: Option<Event>) -> Arc<Self> {
-        Arc::new(Self { buffer, written, user: AtomicU64::new(UNUSED) })
+    pub(crate) fn new(buffer: Buffer, written: Option<Event>, made: Option<Made>) -> Arc<Self> {
+        Arc::new(Self {
+            buffer,
+            written,
+            user: AtomicU64::new(UNUSED),
+            allocation: number(),
+            made,
+            pins: Mutex::default(),
+        })
+    }
+
+    /// What was written over `old`, whose memory it has.
+    pub(super) fn over(old: &Self, written: Option<Event>, made: Option<Made>) -> Arc<Self> {
+        let mut pins = old.pins.lock().clone();
+        pins.retain(|pin| pin.strong_count() > 0);
+        Arc::new(Self {
+            buffer: old.buffer.clone(),
+            written,
+            user: AtomicU64::new(UNUSED),
+            allocation: old.allocation,
+            made,
+            pins: Mutex::new(pins),
+        })
+    }
+
+    /// Ties the memory to a graph.
+    pub(crate) fn pin(&self, pin: &Arc<Pin>) {
+        self.pins.lock().push(Arc::downgrade(pin));
+    }
+
+    /// The claims of living graphs.
+    pub(super) fn pins(&self) -> SmallVec<[Arc<Pin>; 1]> {
+        self.pins.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Notes that work of a stream uses the buffer; whether all work so far is of that stream.

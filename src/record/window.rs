@@ -4,11 +4,12 @@ use super::Position;
 use super::cut::Cut;
 use super::state::{Block, Storage, TensorState, Value};
 use crate::engine::{Engine, Executable};
+use crate::graph::{CaptureError, Session};
 use crate::{MlirError, MlirTensor};
 use burn_mlir_ir::plan::BufferSource;
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
 use burn_mlir_runtime::{Batch, Buffer, RuntimeError, Stream};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -16,14 +17,17 @@ use std::sync::{Arc, Weak};
 /// Numbers the recordings of the process, so that a position says which one it is in, and the streams.
 static NUMBERS: AtomicU64 = AtomicU64::new(1);
 
-fn number() -> u64 {
+/// A number that nothing else in the process has.
+pub(crate) fn number() -> u64 {
     NUMBERS.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A thread's operations on a device. Other threads lock it only to flush it.
-pub(super) struct Window {
+pub(crate) struct Window {
     engine: Arc<Engine>,
     recording: Mutex<Recording>,
+    /// From a graph's preparation to the end of its capture. Locked after the recording.
+    session: Mutex<Option<Session>>,
     stream: Stream,
     /// Names the stream to the blocks it uses.
     id: u64,
@@ -108,13 +112,39 @@ enum Memory {
     /// The block of an input.
     Shared(Arc<Block>),
     /// What the launches write: a buffer of the plan, by its index.
-    Written { index: usize, buffer: Buffer },
+    Written {
+        index: usize,
+        buffer: Buffer,
+        /// The block of a donated input that is there now.
+        over: Option<Arc<Block>>,
+    },
+}
+
+/// An input of a recording.
+struct Bound {
+    storage: Storage,
+    /// Nobody else can reach it: the plan may overwrite it.
+    donated: bool,
+    /// The recording has the last handle.
+    last: bool,
+}
+
+/// What is ready to be handed to the stream.
+struct Ready {
+    batch: Batch,
+    /// The same for a graph, during a capture.
+    again: Option<Batch>,
+    /// In the order of the results.
+    places: Vec<Place>,
+    /// With whether it is overwritten.
+    inputs: Vec<(Bound, bool)>,
 }
 
 impl Window {
     pub(super) fn new(engine: Arc<Engine>) -> Result<Self, MlirError> {
         let stream = engine.device.stream()?;
-        Ok(Self { engine, recording: Mutex::new(Recording::new()), stream, id: number() })
+        let recording = Mutex::new(Recording::new());
+        Ok(Self { engine, recording, session: Mutex::default(), stream, id: number() })
     }
 
     /// Appends a node; the slots in `op` count from the first of `scalars`. Operands recorded
@@ -154,7 +184,7 @@ impl Window {
     }
 
     /// Starts what is recorded.
-    pub(super) fn flush(&self) -> Result<(), MlirError> {
+    pub(crate) fn flush(&self) -> Result<(), MlirError> {
         self.start(&mut self.recording.lock(), Stream::submit)
     }
 
@@ -175,6 +205,75 @@ impl Window {
         recording.graph.clone()
     }
 
+    /// The capture that this window's thread is in.
+    pub(crate) fn session(&self) -> MutexGuard<'_, Option<Session>> {
+        self.session.lock()
+    }
+
+    /// Lets this stream go on only after replays, queued so far, that write a block.
+    fn order_after_replays(&self, block: &Block) {
+        for pin in block.pins() {
+            if let Some(home) = pin.writer().filter(|home| home.id != self.id) {
+                self.stream.wait(&home.stream.record());
+            }
+        }
+    }
+
+    /// Waits for replays of other threads, queued so far, that write a block.
+    pub(super) fn wait_for_replays(&self, block: &Block) {
+        for pin in block.pins() {
+            if let Some(home) = pin.writer().filter(|home| home.id != self.id) {
+                home.stream.record().wait();
+            }
+        }
+    }
+
+    /// Memory of the device.
+    pub(crate) fn allocate_bytes(&self, bytes: usize) -> Result<Buffer, MlirError> {
+        Ok(self.stream.allocate(bytes)?)
+    }
+
+    /// Launches that copy whole buffers, none of which is written as another is read: from, to.
+    pub(crate) fn copies(&self, pairs: &[(Buffer, Buffer)]) -> Result<Batch, MlirError> {
+        let mut graph = Graph::default();
+        let mut inputs = Vec::new();
+        for (slot, (from, _)) in pairs.iter().enumerate() {
+            let (dtype, size) = if from.bytes() % 4 == 0 { (DType::U32, 4) } else { (DType::U8, 1) };
+            let shape = Shape::from([from.bytes() / size]);
+            let layout = Layout::contiguous(&shape);
+            let op = Op::Input { slot: slot as u32, layout: layout.clone(), donated: false, alignment: 64 };
+            let input = graph.push(op, &[], dtype, shape.clone());
+            // A cast to its own type is a computation.
+            let copy = graph.push(Op::Cast, &[input], dtype, shape);
+            graph.results.push(copy);
+            inputs.push(Storage { block: Block::new(from.clone(), None, None), layout });
+        }
+        let executable = self.engine.executable(&graph)?;
+        let plan = &executable.plan;
+        let mut buffers: Vec<_> = self.allocate(&executable, &inputs)?;
+        for (place, (_, to)) in plan.results.iter().zip(pairs) {
+            buffers[place.buffer as usize] = (to.clone(), 0);
+        }
+        Ok(executable.bind(&buffers, &inputs, &[])?)
+    }
+
+    /// A graph of batches that may be replayed on this stream only.
+    pub(crate) fn capture(&self, batches: Vec<Batch>) -> Result<burn_mlir_runtime::Graph, MlirError> {
+        Ok(burn_mlir_runtime::Graph::new(&self.stream, batches)?)
+    }
+
+    /// Queues a replay of a graph on this stream, after the work of `other` so far and before its later work.
+    pub(crate) fn replay(&self, graph: &burn_mlir_runtime::Graph, other: &Self) -> Result<(), MlirError> {
+        if self.id == other.id {
+            return Ok(self.stream.replay(graph)?);
+        }
+        self.flush()?;
+        self.stream.wait(&other.stream.record());
+        self.stream.replay(graph)?;
+        other.stream.wait(&self.stream.record());
+        Ok(())
+    }
+
     /// Plans, compiles and hands the recording to the stream, and gives every live handle its storage,
     /// or the error if it cannot be had.
     fn start(&self, recording: &mut Recording, hand_over: HandOver) -> Result<(), MlirError> {
@@ -182,83 +281,134 @@ impl Window {
             return Ok(());
         }
         let mut done = std::mem::replace(recording, Recording::new());
+        let mut session = self.session.lock();
         let live = done.live();
         if live.is_empty() {
+            if let Some(session) = &mut *session {
+                let inputs = bind_inputs(&mut done, self.id, |_| false);
+                let inputs = inputs.iter().map(|input| (&input.storage, false));
+                session.window(done.graph, done.scalars, inputs, std::iter::empty(), None);
+            }
             return Ok(());
         }
-        let error = match self.prepare(&mut done, true) {
-            Ok(ready) => return self.submit(&live, ready, hand_over),
+        let error = match self.prepare(&mut done, true, session.as_ref()) {
+            Ok(ready) => return self.submit(&live, &mut done, ready, hand_over, session.as_mut()),
             Err(error) => error,
         };
+        if let Some(session) = &mut *session {
+            session.fail(CaptureError::Failed { reason: error.to_string() });
+        }
         // What cannot be had must not take its neighbours with it: each result is tried by itself.
         let alone = live.len() == 1;
         let results = std::mem::take(&mut done.graph.results);
         for (state, result) in live.iter().zip(results) {
             done.graph.results = vec![result];
-            let tried = if alone { Err(error.clone()) } else { self.prepare(&mut done, false) };
+            let tried = if alone { Err(error.clone()) } else { self.prepare(&mut done, false, None) };
             match tried {
                 // An error of the stream is the one below, or one that comes after it.
-                Ok(ready) => drop(self.submit(std::slice::from_ref(state), ready, hand_over)),
+                Ok(ready) => {
+                    drop(self.submit(std::slice::from_ref(state), &mut done, ready, hand_over, None));
+                }
                 Err(error) => *state.lock() = Value::Failed(error),
             }
         }
         Err(error)
     }
 
-    /// Hands launches to the stream, and gives every handle its storage.
+    /// Hands launches to the stream, gives every handle its storage, and lets a capture know.
     fn submit(
         &self,
         live: &[Arc<TensorState>],
-        (batch, places): (Batch, Vec<Place>),
+        done: &mut Recording,
+        ready: Ready,
         hand_over: HandOver,
+        session: Option<&mut Session>,
     ) -> Result<(), MlirError> {
-        let result = hand_over(&self.stream, batch);
+        let result = hand_over(&self.stream, ready.batch);
         let event = self.stream.record();
         let mut blocks: Vec<Option<Arc<Block>>> = Vec::new();
-        for (state, place) in live.iter().zip(places) {
+        let mut storages = Vec::new();
+        for ((state, value), place) in live.iter().zip(&done.graph.results).zip(ready.places) {
             let block = match place.memory {
                 Memory::Shared(block) => block,
-                Memory::Written { index, buffer } => {
+                Memory::Written { index, buffer, over } => {
                     if blocks.len() <= index {
                         blocks.resize(index + 1, None);
                     }
-                    blocks[index].get_or_insert_with(|| Block::new(buffer, Some(event.clone()))).clone()
+                    let made = session.as_ref().map(|session| session.computed(*value));
+                    let new = || match over {
+                        Some(old) => Block::over(&old, Some(event.clone()), made),
+                        None => Block::new(buffer, Some(event.clone()), made),
+                    };
+                    blocks[index].get_or_insert_with(new).clone()
                 }
             };
-            *state.lock() = Value::ready(Storage { block, layout: place.layout });
+            let storage = Storage { block, layout: place.layout };
+            if session.is_some() {
+                storages.push(storage.clone());
+            }
+            *state.lock() = Value::ready(storage);
+        }
+        for (input, overwritten) in &ready.inputs {
+            if input.last && !overwritten {
+                input.storage.block.pins().iter().for_each(|pin| pin.used_up(&input.storage));
+            }
+        }
+        if let Some(session) = session {
+            let graph = std::mem::take(&mut done.graph);
+            let values = graph.results.clone();
+            let inputs = ready.inputs.iter().map(|(input, overwritten)| (&input.storage, *overwritten));
+            let results = values.into_iter().zip(&storages);
+            session.window(graph, std::mem::take(&mut done.scalars), inputs, results, ready.again);
         }
         Ok(result?)
     }
 
     /// The launches of a recording, and where its results will be. `donate`: inputs that nobody else can
     /// reach may be overwritten.
-    fn prepare(&self, done: &mut Recording, donate: bool) -> Result<(Batch, Vec<Place>), MlirError> {
-        let inputs = bind_inputs(done, self.id, donate);
+    fn prepare(
+        &self,
+        done: &mut Recording,
+        donate: bool,
+        session: Option<&Session>,
+    ) -> Result<Ready, MlirError> {
+        let may_overwrite = |block: &Block| donate && session.is_none_or(|s| s.may_overwrite(block));
+        let inputs = bind_inputs(done, self.id, may_overwrite);
         let executable = self.engine.executable(&done.graph)?;
-        let buffers = self.allocate(&executable, &inputs)?;
-        let batch = executable.bind(&buffers, &inputs, &done.scalars)?;
-        for input in &inputs {
+        let storages: SmallVec<[Storage; 8]> = inputs.iter().map(|input| input.storage.clone()).collect();
+        let buffers = self.allocate(&executable, &storages)?;
+        let batch = executable.bind(&buffers, &storages, &done.scalars)?;
+        let again = session.filter(|session| session.keeps_launches());
+        let again = again.map(|_| executable.bind(&buffers, &storages, &done.scalars)).transpose()?;
+        for input in &storages {
             if let Some(event) = &input.block.written {
                 self.stream.wait(event);
+            }
+            self.order_after_replays(&input.block);
+        }
+        let mut overwritten: SmallVec<[bool; 8]> = SmallVec::from_elem(false, inputs.len());
+        for (index, buffer) in executable.plan.buffers.iter().enumerate() {
+            if let BufferSource::Input(slot) = buffer.source {
+                overwritten[slot as usize] |= executable.writes(index);
             }
         }
         let places = executable.plan.results.iter().map(|place| {
             let index = place.buffer as usize;
             let mut layout = place.layout.clone();
-            let mut shared = None;
+            let mut over = None;
             if let BufferSource::Input(slot) = executable.plan.buffers[index].source {
-                let input = &inputs[slot as usize];
+                let input = &storages[slot as usize];
                 layout.offset += input.layout.offset;
                 // A view of an input shares its block; a result in a donated input is a new value.
-                shared = (!executable.writes(index)).then(|| input.block.clone());
+                if !executable.writes(index) {
+                    return Place { memory: Memory::Shared(input.block.clone()), layout };
+                }
+                over = Some(input.block.clone());
             }
-            let memory = match shared {
-                Some(block) => Memory::Shared(block),
-                None => Memory::Written { index, buffer: buffers[index].0.clone() },
-            };
-            Place { memory, layout }
+            Place { memory: Memory::Written { index, buffer: buffers[index].0.clone(), over }, layout }
         });
-        Ok((batch, places.collect()))
+        let places = places.collect();
+        Ok(Ready { batch, again, places, inputs: inputs.into_iter().zip(overwritten).collect() })
     }
 
     /// Memory for every buffer of a plan, with the byte it starts at.
@@ -282,22 +432,42 @@ impl Window {
     }
 }
 
-/// The storages of the inputs; with `donate`, marks as donated those that nobody else can reach: their handle is
-/// only held here, no view shares the block, and no other stream has used it.
-fn bind_inputs(done: &mut Recording, stream: u64, donate: bool) -> Vec<Storage> {
-    let mut storages = Vec::with_capacity(done.inputs.len());
+/// The inputs, and marks in the graph as donated those that nobody else can reach and that `may_overwrite` and graphs
+/// agree to: their handle is only held here, no view shares the block, and no other stream has used it.
+fn bind_inputs(done: &mut Recording, stream: u64, may_overwrite: impl Fn(&Block) -> bool) -> Vec<Bound> {
+    let mut inputs = Vec::with_capacity(done.inputs.len());
     for state in &done.inputs {
-        let sole_handle = Arc::strong_count(state) == 1;
+        let last = Arc::strong_count(state) == 1;
         if let Value::Ready { storage, .. } = &*state.lock() {
             let sole_view = Arc::strong_count(&storage.block) == 1;
             let sole_stream = storage.block.used_by(stream);
-            storages.push((storage.clone(), donate && sole_handle && sole_view && sole_stream));
+            let donated = last && sole_view && sole_stream && may_overwrite(&storage.block);
+            inputs.push(Bound { storage: storage.clone(), donated, last });
         }
     }
+    leave_to_graphs(&mut inputs);
     for node in &mut done.graph.nodes {
         if let Op::Input { slot, donated, .. } = &mut node.op {
-            *donated = storages[*slot as usize].1;
+            *donated = inputs[*slot as usize].donated;
         }
     }
-    storages.into_iter().map(|(storage, _)| storage).collect()
+    inputs
+}
+
+/// Takes back what graphs do not agree to. If they wait for something to be written over, nothing else is: of two
+/// operands that a result could replace, it has to be that one.
+fn leave_to_graphs(inputs: &mut [Bound]) {
+    let mut awaited: SmallVec<[usize; 4]> = SmallVec::new();
+    for (index, input) in inputs.iter_mut().enumerate().filter(|(_, input)| input.donated) {
+        let pins = input.storage.block.pins();
+        input.donated = pins.iter().all(|pin| pin.may_overwrite());
+        if input.donated && !pins.is_empty() {
+            awaited.push(index);
+        }
+    }
+    if !awaited.is_empty() {
+        for (index, input) in inputs.iter_mut().enumerate() {
+            input.donated &= awaited.contains(&index);
+        }
+    }
 }
