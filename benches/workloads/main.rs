@@ -1,27 +1,35 @@
 //! Times named workloads and prints one JSON line each.
 //!
-//! `cargo bench --bench workloads -- [--only NAME ...] [--threads N]`
+//! `cargo bench --bench workloads -- [--device cpu|cuda] [--only NAME ...] [--threads N]`
 //!
-//! - `ms`: median of the calls of one process, host work included;
+//! - `ms`: median of the calls of one process, from the host's start to the result, or to the end of a wait for it;
+//! - `queued_ms`: time of one of many calls that are started one behind the other and waited for together: the
+//!   device's own time where it is the slower; left out for calls that wait by themselves;
 //! - `first_ms`: the first call of a fresh process with an empty kernel cache;
 //! - `first_ms_warm`: the same with the disk cache filled.
 //!
 //! Each workload therefore runs in two child processes. What it computes is checked against f64
-//! arithmetic on the host after the first call.
+//! arithmetic on the host after the first call. Inputs are the same at every call.
 
 mod check;
+mod gpt2;
 mod kernels;
+mod lists;
 mod training;
 
 use burn::prelude::*;
 use burn_mlir::MlirDevice;
 use clap::Parser;
 use std::error::Error;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
 #[derive(Parser)]
 struct Options {
+    /// Where to run.
+    #[arg(long, value_enum, default_value_t = Kind::Cpu)]
+    device: Kind,
     /// Only these workloads.
     #[arg(long, num_args = 1..)]
     only: Vec<String>,
@@ -42,103 +50,199 @@ struct Options {
     bench: bool,
 }
 
-/// One call of a workload, waiting until it is done.
-type Run = Box<dyn FnMut()>;
-/// Compares what the call computes with f64 arithmetic on the host.
-type Check = Box<dyn FnOnce()>;
-/// Makes the inputs.
-type Setup = fn(&Device) -> (Run, Check);
+/// A kind of device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    /// The host.
+    Cpu,
+    /// The first GPU.
+    Cuda,
+}
 
-fn workloads() -> Vec<(&'static str, Setup)> {
-    [kernels::WORKLOADS, training::WORKLOADS].concat()
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+
+    fn device(self) -> Device {
+        Device::new(match self {
+            Self::Cpu => MlirDevice::Cpu,
+            Self::Cuda => MlirDevice::Cuda(0),
+        })
+    }
+
+    fn workloads(self) -> &'static [(&'static str, Setup)] {
+        match self {
+            Self::Cpu => lists::CPU,
+            Self::Cuda => lists::CUDA,
+        }
+    }
+}
+
+/// Makes the inputs.
+type Setup = fn(&Device) -> Work;
+
+/// A workload with its inputs.
+struct Work {
+    /// Starts one call.
+    start: Box<dyn FnMut()>,
+    /// Where to wait for the calls that were started; nowhere if they wait by themselves.
+    wait: Option<Device>,
+    /// Compares what a call computes with f64 arithmetic on the host.
+    check: Box<dyn FnOnce()>,
+}
+
+impl Work {
+    /// Calls of `compute`, whose result must be there until its computation has started.
+    fn new<R>(
+        device: &Device,
+        mut compute: impl FnMut() -> R + 'static,
+        check: impl FnOnce() + 'static,
+    ) -> Self {
+        let wait = Some(device.clone());
+        let device = device.clone();
+        let start = move || {
+            let result = compute();
+            if let Err(error) = device.flush() {
+                panic!("{error}");
+            }
+            drop(result);
+        };
+        Self { start: Box::new(start), wait, check: Box::new(check) }
+    }
+
+    /// Calls that wait for their results.
+    fn waiting(start: impl FnMut() + 'static, check: impl FnOnce() + 'static) -> Self {
+        Self { start: Box::new(start), wait: None, check: Box::new(check) }
+    }
+
+    fn wait(&self) {
+        self.wait.as_ref().into_iter().for_each(kernels::done);
+    }
+
+    /// Milliseconds of `calls` calls that are started one behind the other.
+    fn time(&mut self, calls: usize) -> f64 {
+        let start = Instant::now();
+        (0..calls).for_each(|_| (self.start)());
+        self.wait();
+        start.elapsed().as_secs_f64() * 1e3
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse();
+    let workloads = options.device.workloads();
     if options.list {
-        workloads().iter().for_each(|(name, _)| println!("{name}"));
+        workloads.iter().for_each(|(name, _)| println!("{name}"));
         return Ok(());
     }
     if let Some(name) = &options.child {
-        return child(name, options.once);
+        return child(name, options.device, options.once);
     }
-    for name in workloads().iter().map(|(name, _)| *name).chain([COLD_START]) {
+    let cold_starts = COLD_STARTS.iter().filter(|start| workloads.iter().any(|(name, _)| *name == start.1));
+    for name in workloads.iter().map(|(name, _)| *name).chain(cold_starts.map(|start| start.0)) {
         if options.only.is_empty() || options.only.iter().any(|only| only == name) {
-            println!("{}", measure(name, options.threads)?);
+            println!("{}", measure(name, &options)?);
         }
     }
     Ok(())
 }
 
-/// The start of a process to the end of its first training step: `ms` with the cache filled.
-const COLD_START: &str = "cold_start_mlp";
+/// The start of a process to the end of its first step of training: `ms` with the cache filled.
+const COLD_STARTS: [(&str, &str); 2] =
+    [("cold_start_mlp", "mlp_train_f32"), ("cold_start_gpt2", "gpt2_small_train_bf16")];
 
 /// Runs a workload in two fresh processes that share a kernel cache, empty at first.
-fn measure(name: &str, threads: Option<usize>) -> Result<serde_json::Value, Box<dyn Error>> {
+fn measure(name: &str, options: &Options) -> Result<serde_json::Value, Box<dyn Error>> {
     let cache = tempfile::tempdir()?;
-    let run = || -> Result<Vec<f64>, Box<dyn Error>> {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.env("BURN_MLIR_CACHE", cache.path());
-        match name {
-            COLD_START => command.args(["--child", "mlp_train_f32", "--once"]),
-            _ => command.args(["--child", name]),
-        };
-        if let Some(threads) = threads {
-            command.env("BURN_MLIR_THREADS", threads.to_string());
+    let run = || match COLD_STARTS.iter().find(|start| start.0 == name) {
+        Some((_, workload)) => {
+            let start = Instant::now();
+            run_child(workload, options, cache.path(), &["--once"])?;
+            Ok(Times { first: start.elapsed().as_secs_f64() * 1e3, later: None })
         }
-        let start = Instant::now();
-        let output = command.output()?;
-        let whole = start.elapsed().as_secs_f64() * 1e3;
-        if !output.status.success() {
-            return Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr)).into());
-        }
-        if name == COLD_START {
-            return Ok(vec![whole; 2]);
-        }
-        let text = String::from_utf8(output.stdout)?;
-        Ok(text.split_whitespace().map(str::parse).collect::<Result<_, _>>()?)
+        None => Times::parse(&run_child(name, options, cache.path(), &[])?),
     };
     let (cold, warm) = (run()?, run()?);
-    Ok(serde_json::json!({
+    let mut line = serde_json::json!({
         "workload": name,
         "peer": "burn-mlir",
-        "device": "cpu",
-        "ms": round(warm[1]),
-        "first_ms": round(cold[0]),
-        "first_ms_warm": round(warm[0]),
-    }))
+        "device": options.device.name(),
+        "ms": round(warm.later.map_or(warm.first, |later| later.0)),
+        "first_ms": round(cold.first),
+        "first_ms_warm": round(warm.first),
+    });
+    if let Some((_, Some(queued))) = warm.later {
+        line["queued_ms"] = round(queued).into();
+    }
+    Ok(line)
+}
+
+/// What a child process measured, in milliseconds.
+struct Times {
+    first: f64,
+    /// The median of later calls, and the time of one of many calls if they do not wait.
+    later: Option<(f64, Option<f64>)>,
+}
+
+impl Times {
+    fn parse(text: &str) -> Result<Self, Box<dyn Error>> {
+        let numbers = text.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+        match numbers[..] {
+            [first, median] => Ok(Self { first, later: Some((median, None)) }),
+            [first, median, queued] => Ok(Self { first, later: Some((median, Some(queued))) }),
+            _ => Err(format!("the child printed `{text}`").into()),
+        }
+    }
+}
+
+/// The output of a fresh process that runs a workload.
+fn run_child(name: &str, options: &Options, cache: &Path, more: &[&str]) -> Result<String, Box<dyn Error>> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.env("BURN_MLIR_CACHE", cache);
+    command.args(["--device", options.device.name(), "--child", name]).args(more);
+    if let Some(threads) = options.threads {
+        command.env("BURN_MLIR_THREADS", threads.to_string());
+    }
+    let output = command.output()?;
+    if !output.status.success() {
+        return Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
 }
 
 fn round(milliseconds: f64) -> f64 {
-    (milliseconds * 1e4).round() / 1e4
+    (milliseconds * 1e5).round() / 1e5
 }
 
 /// Prints the first call's time and the median of the later ones.
-fn child(name: &str, once: bool) -> Result<(), Box<dyn Error>> {
-    let workloads = workloads();
-    let (_, setup) = workloads.iter().find(|(known, _)| *known == name).ok_or("no such workload")?;
-    let device = Device::new(MlirDevice::Cpu);
+fn child(name: &str, kind: Kind, once: bool) -> Result<(), Box<dyn Error>> {
+    let (_, setup) = kind.workloads().iter().find(|(known, _)| *known == name).ok_or("no such workload")?;
+    let device = kind.device();
     device.seed(1);
-    let (mut run, check) = setup(&device);
-    let mut time = || {
-        let start = Instant::now();
-        run();
-        start.elapsed().as_secs_f64() * 1e3
-    };
-    let first = time();
+    let mut work = setup(&device);
+    let first = work.time(1);
     if once {
         return Ok(());
     }
-    check();
+    std::mem::replace(&mut work.check, Box::new(|| {}))();
     let begin = Instant::now();
-    (0..3).for_each(|_| {
-        time();
-    });
+    work.time(3);
     let mut times = Vec::new();
     while times.len() < 11 || (begin.elapsed().as_secs_f64() < 1.5 && times.len() < 1000) {
-        times.push(time());
+        times.push(work.time(1));
     }
     times.sort_by(f64::total_cmp);
-    println!("{first} {}", times[times.len() / 2]);
+    let median = times[times.len() / 2];
+    print!("{first} {median}");
+    if work.wait.is_some() {
+        // About a fifth of a second.
+        let calls = (200.0 / median).clamp(3.0, 1000.0) as usize;
+        print!(" {}", work.time(calls) / calls as f64);
+    }
+    println!();
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! Training steps, and the latency of a small network.
 
-use crate::check::{agrees, values};
+use crate::Work;
+use crate::check::{Values, agrees};
 use crate::kernels::{done, normal};
-use crate::{Check, Run, Setup};
 use burn::module::Module;
 use burn::nn::attention::{MhaInput, MultiHeadAttention, MultiHeadAttentionConfig};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -13,37 +13,31 @@ use burn::optim::{AdamConfig, GradientsParams};
 use burn::prelude::*;
 use burn::tensor::TensorData;
 use burn::tensor::activation::{gelu, relu};
+use std::ops::Range;
 
-pub const WORKLOADS: &[(&str, Setup)] = &[
-    ("mlp_train_f32", mlp_train),
-    ("cnn_train_f32", cnn_train),
-    ("gpt_block_train_f32", gpt_block_train),
-    ("tiny_mlp_latency", tiny_mlp),
-    ("dynamic_shapes_100", dynamic_shapes),
-];
-
-/// Steps of Adam on one batch; the loss must fall over the first ten.
-fn training<M: Module + 'static>(
+/// Steps of Adam on one batch; the loss must start within `first` and fall over the first ten.
+pub fn training<M: Module + 'static>(
     device: &Device,
     module: M,
+    rate: f64,
+    first: Range<f64>,
     loss: impl Fn(&M) -> Tensor<1> + 'static,
-) -> (Run, Check) {
+) -> Work {
     let mut optimizer = AdamConfig::new().init();
     let mut module = Some(module);
-    let device = device.clone();
-    let mut steps = Vec::new();
-    let call = move || {
+    let mut losses = Vec::new();
+    let step = move || {
         let Some(current) = module.take() else { return };
         let value = loss(&current);
         let gradients = GradientsParams::from_grads(value.backward(), &current);
-        module = Some(optimizer.step(1e-3, current, gradients));
-        if steps.len() < 10 {
-            steps.push(values(&value)[0]);
-            assert!(steps.len() < 10 || steps[9] < steps[0], "the loss does not fall: {steps:?}");
+        module = Some(optimizer.step(rate, current, gradients));
+        if losses.len() < 10 {
+            losses.push(Values::of(&value).at(0));
+            assert!(first.contains(&losses[0]), "the first loss is {losses:?}, should be in {first:?}");
+            assert!(losses.len() < 10 || losses[9] < losses[0], "the loss does not fall: {losses:?}");
         }
-        done(&device);
     };
-    (Box::new(call), Box::new(|| {}))
+    Work::new(device, step, || {})
 }
 
 fn classes(count: usize, device: &Device) -> Tensor<1, Int> {
@@ -73,12 +67,12 @@ impl Mlp {
     }
 }
 
-fn mlp_train(device: &Device) -> (Run, Check) {
+pub fn mlp_train(device: &Device) -> Work {
     let device = device.clone().autodiff();
     let (x, y) = (normal([128, 784], &device), classes(128, &device));
     let cross_entropy = CrossEntropyLossConfig::new().init(&device);
     let model = Mlp::new(&[784, 512, 512, 10], &device);
-    training(&device, model, move |model: &Mlp| {
+    training(&device, model, 1e-3, 2.0..3.5, move |model: &Mlp| {
         cross_entropy.forward(model.forward(x.clone(), relu), y.clone())
     })
 }
@@ -92,7 +86,7 @@ struct Cnn {
     output: Linear,
 }
 
-fn cnn_train(device: &Device) -> (Run, Check) {
+pub fn cnn_train(device: &Device) -> Work {
     let device = device.clone().autodiff();
     let conv = |channels| {
         let padding = PaddingConfig2d::Explicit(1, 1, 1, 1);
@@ -107,7 +101,7 @@ fn cnn_train(device: &Device) -> (Run, Check) {
     };
     let (x, y): (Tensor<4>, _) = (normal([64, 1, 28, 28], &device), classes(64, &device));
     let cross_entropy = CrossEntropyLossConfig::new().init(&device);
-    training(&device, model, move |m: &Cnn| {
+    training(&device, model, 1e-3, 2.0..3.5, move |m: &Cnn| {
         let h = m.pool.forward(relu(m.conv1.forward(x.clone())));
         let h = m.pool.forward(relu(m.conv2.forward(h)));
         let h = relu(m.hidden.forward(h.flatten::<2>(1, 3)));
@@ -145,46 +139,50 @@ impl Block {
     }
 }
 
-fn gpt_block_train(device: &Device) -> (Run, Check) {
+pub fn gpt_block_train(device: &Device) -> Work {
     let device = device.clone().autodiff();
     let x: Tensor<3> = normal([8, 128, 256], &device);
     let block = Block::new(256, 8, &device);
-    training(&device, block, move |block: &Block| block.forward(x.clone()).powi_scalar(2).mean())
+    training(&device, block, 1e-3, 0.5..4.0, move |block: &Block| {
+        block.forward(x.clone()).powi_scalar(2).mean()
+    })
 }
 
-fn tiny_mlp(device: &Device) -> (Run, Check) {
+pub fn tiny_mlp(device: &Device) -> Work {
     let model = Mlp::new(&[6, 64, 8, 4], device);
     let x: Tensor<2> = normal([1, 6], device);
     let (inputs, checked) = (x.clone(), model.clone());
-    let call = move || drop(model.forward(x.clone(), |t| t.tanh()).into_data());
-    (
-        Box::new(call),
-        Box::new(move || {
-            agrees(&values(&checked.forward(inputs.clone(), |t| t.tanh())), 1e-5, expected(&checked, &inputs))
-        }),
-    )
+    let check = move || {
+        let outputs = checked.forward(inputs.clone(), |t| t.tanh());
+        let expected = expected(&checked, &inputs);
+        agrees(&Values::of(&outputs), 1e-5, |index| expected[index]);
+    };
+    Work::waiting(move || drop(model.forward(x.clone(), |t| t.tanh()).into_data()), check)
 }
 
 /// The network's outputs in f64.
-fn expected(model: &Mlp, x: &Tensor<2>) -> impl Fn(usize) -> f64 {
-    let mut activations = values(x);
+fn expected(model: &Mlp, x: &Tensor<2>) -> Vec<f64> {
+    let x = Values::of(x);
+    let mut activations: Vec<f64> = x.range(0, x.len()).collect();
     for (index, layer) in model.layers.iter().enumerate() {
-        let weight = values(&layer.weight.val());
-        let bias = layer.bias.as_ref().map(|bias| values(&bias.val())).unwrap_or_default();
-        let outputs = bias.len();
-        let dot =
-            |j: usize| activations.iter().enumerate().map(|(k, a)| a * weight[k * outputs + j]).sum::<f64>();
-        let sums: Vec<f64> = (0..outputs).map(|j| dot(j) + bias[j]).collect();
+        let weight = Values::of(&layer.weight.val());
+        let bias = layer.bias.as_ref().map(|bias| Values::of(&bias.val()));
+        let outputs = bias.as_ref().map_or(0, Values::len);
+        let dot = |j: usize| {
+            let products = activations.iter().enumerate().map(|(k, a)| a * weight.at(k * outputs + j));
+            products.sum::<f64>() + bias.as_ref().map_or(0.0, |bias| bias.at(j))
+        };
+        let sums: Vec<f64> = (0..outputs).map(dot).collect();
         let last = index + 1 == model.layers.len();
         activations = if last { sums } else { sums.iter().map(|v| v.tanh()).collect() };
     }
-    move |index| activations[index]
+    activations
 }
 
-fn dynamic_shapes(device: &Device) -> (Run, Check) {
+pub fn dynamic_shapes(device: &Device) -> Work {
     let block = Block::new(256, 8, device);
     let device = device.clone();
-    let call = move || {
+    let start = move || {
         for step in 0..100 {
             let length = 17 + step * 5;
             let output = block.forward(normal([1, length, 256], &device));
@@ -192,5 +190,5 @@ fn dynamic_shapes(device: &Device) -> (Run, Check) {
             drop(output);
         }
     };
-    (Box::new(call), Box::new(|| {}))
+    Work::waiting(start, || {})
 }

@@ -1,0 +1,116 @@
+//! A training step of GPT-2 small in bf16: 12 layers of 768 features and 12 heads, 8 sequences of 1024 tokens.
+
+use crate::Work;
+use crate::training::training;
+use burn::module::{Module, ModuleMapper, Param};
+use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};
+use burn::prelude::*;
+use burn::tensor::activation::gelu;
+use burn::tensor::module::attention;
+use burn::tensor::ops::AttentionModuleOptions;
+use burn::tensor::{DType, TensorData};
+
+const VOCABULARY: usize = 50257;
+const LAYERS: usize = 12;
+const FEATURES: usize = 768;
+const HEADS: usize = 12;
+const BATCH: usize = 8;
+const LENGTH: usize = 1024;
+
+#[derive(Module, Debug)]
+struct Block {
+    norm1: LayerNorm,
+    qkv: Linear,
+    out: Linear,
+    norm2: LayerNorm,
+    up: Linear,
+    down: Linear,
+}
+
+impl Block {
+    fn new(d: usize, device: &Device) -> Self {
+        let linear = |from, to| LinearConfig::new(from, to).init(device);
+        let norm = || LayerNormConfig::new(d).init(device);
+        Self {
+            norm1: norm(),
+            qkv: linear(d, 3 * d),
+            out: linear(d, d),
+            norm2: norm(),
+            up: linear(d, 4 * d),
+            down: linear(4 * d, d),
+        }
+    }
+
+    fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let [batch, length, d] = x.dims();
+        let qkv = self.qkv.forward(self.norm1.forward(x.clone()));
+        let qkv = qkv.reshape([batch, length, 3, HEADS, d / HEADS]).permute([2, 0, 3, 1, 4]);
+        let part = |i: usize| qkv.clone().slice(s![i..i + 1]).squeeze_dim::<4>(0);
+        let causal = AttentionModuleOptions { is_causal: true, ..Default::default() };
+        let context = attention(part(0), part(1), part(2), None, None, causal);
+        let x = x + self.out.forward(context.swap_dims(1, 2).reshape([batch, length, d]));
+        x.clone() + self.down.forward(gelu(self.up.forward(self.norm2.forward(x))))
+    }
+}
+
+#[derive(Module, Debug)]
+struct Gpt2 {
+    tokens: Embedding,
+    positions: Embedding,
+    blocks: Vec<Block>,
+    norm: LayerNorm,
+    head: Linear,
+}
+
+impl Gpt2 {
+    fn new(device: &Device) -> Self {
+        Self {
+            tokens: EmbeddingConfig::new(VOCABULARY, FEATURES).init(device),
+            positions: EmbeddingConfig::new(LENGTH, FEATURES).init(device),
+            blocks: (0..LAYERS).map(|_| Block::new(FEATURES, device)).collect(),
+            norm: LayerNormConfig::new(FEATURES).init(device),
+            head: LinearConfig::new(FEATURES, VOCABULARY).with_bias(false).init(device),
+        }
+    }
+
+    fn loss(&self, ids: Tensor<2, Int>) -> Tensor<1> {
+        let [_, length] = ids.dims();
+        let positions = Tensor::arange(0..length as i64, &ids.device()).unsqueeze();
+        let x = self.tokens.forward(ids.clone()) + self.positions.forward(positions);
+        let x = self.blocks.iter().fold(x, |x, block| block.forward(x));
+        let logits = self.head.forward(self.norm.forward(x));
+        cross_entropy(logits.flatten::<2>(0, 1), ids.flatten::<1>(0, 1))
+    }
+}
+
+/// Mean cross-entropy in f32. The class is picked by comparison: the gradient of a gather would scatter into a
+/// tensor as large as the scores.
+fn cross_entropy(scores: Tensor<2>, classes: Tensor<1, Int>) -> Tensor<1> {
+    let [rows, count] = scores.dims();
+    let scores = scores.cast(DType::F32);
+    let largest = scores.clone().detach().max_dim(1);
+    let shifted = scores - largest;
+    let sum = shifted.clone().exp().sum_dim(1).log();
+    let all = Tensor::<1, Int>::arange(0..count as i64, &classes.device()).unsqueeze::<2>();
+    let others = all.not_equal(classes.reshape([rows, 1]));
+    let picked = shifted.mask_fill(others, 0.0).sum_dim(1);
+    (sum - picked).mean()
+}
+
+/// Makes every parameter bf16.
+struct ToBf16;
+
+impl ModuleMapper for ToBf16 {
+    fn map_float<const D: usize>(&mut self, parameter: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        parameter.map(|value| value.detach().cast(DType::BF16).detach().require_grad())
+    }
+}
+
+pub fn train(device: &Device) -> Work {
+    let device = device.clone().autodiff();
+    let model = Gpt2::new(&device).map(&mut ToBf16);
+    let ids: Vec<i32> = (0..BATCH * LENGTH).map(|i| (i * 7919 % VOCABULARY) as i32).collect();
+    let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [BATCH, LENGTH]), &device);
+    // Untrained, all of the vocabulary is about as likely: ln 50257 = 10.82, and a little for its variance.
+    training(&device, model, 1e-4, 10.7..11.3, move |model: &Gpt2| model.loss(ids.clone()))
+}
