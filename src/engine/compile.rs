@@ -1,34 +1,69 @@
 //! From the kernels of a plan to code that the runtime can launch.
 
+use super::cuda;
 use crate::MlirError;
 use burn_mlir_ir::plan::Plan;
 use burn_mlir_ir::{Graph, Instr, Kernel, Target};
-use burn_mlir_jit::{Code, Frontend, Jit, Lower, LowerError, Request, Stage};
-use burn_mlir_runtime::HostKernel;
+use burn_mlir_jit::{Assembler, Code, Frontend, HostCode, Jit, Lower, LowerError, PtxCode, Request, Stage};
+use burn_mlir_runtime::{CudaKernel, HostKernel};
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The compiler's front end, as the jit needs to know it.
 pub(super) const FRONTEND: Frontend =
     Frontend { version: burn_mlir_lowering::VERSION, context: burn_mlir_lowering::context };
 
-/// The code of every kernel of a plan, compiled in parallel where it is not at hand.
-pub(super) fn kernels(jit: &Jit, plan: &Plan, target: &Target) -> Result<Vec<Arc<HostKernel>>, MlirError> {
-    let requests = plan.kernels.iter().map(|kernel| request(kernel, target)).collect();
-    let codes = jit.get_or_compile_many(requests);
-    let load = |(code, kernel): (Result<Arc<Code>, _>, &Kernel)| match code {
-        Ok(code) => load(code, kernel),
-        Err(error) => Err(failure(kernel, &error)),
-    };
-    codes.into_iter().zip(&plan.kernels).map(load).collect()
+/// What a device's kernels are compiled for.
+pub(super) struct Goal {
+    pub(super) target: Target,
+    /// The device's own assembler, if it has one.
+    pub(super) assembler: Option<Assembler>,
+}
+
+/// Makes kernels for a device.
+pub(super) struct Compiler {
+    jit: &'static Jit,
+    goal: Goal,
+    /// By the address of the code, which is kept: plans share their kernels.
+    loaded: Mutex<FxHashMap<usize, (Arc<Code>, burn_mlir_runtime::Kernel)>>,
+}
+
+impl Compiler {
+    pub(super) fn new(jit: &'static Jit, goal: Goal) -> Self {
+        Self { jit, goal, loaded: Mutex::default() }
+    }
+
+    /// Every kernel of a plan, compiled in parallel where it is not at hand.
+    pub(super) fn kernels(&self, plan: &Plan) -> Result<Vec<burn_mlir_runtime::Kernel>, MlirError> {
+        let requests = plan.kernels.iter().map(|kernel| request(kernel, &self.goal)).collect();
+        let codes = self.jit.get_or_compile_many(requests);
+        let load = |(code, kernel): (Result<Arc<Code>, _>, &Kernel)| match code {
+            Ok(code) => self.loaded(code, kernel),
+            Err(error) => Err(failure(kernel, &error)),
+        };
+        codes.into_iter().zip(&plan.kernels).map(load).collect()
+    }
+
+    fn loaded(&self, code: Arc<Code>, kernel: &Kernel) -> Result<burn_mlir_runtime::Kernel, MlirError> {
+        let address = Arc::as_ptr(&code) as usize;
+        let mut loaded = self.loaded.lock();
+        if let Some((_, known)) = loaded.get(&address) {
+            return Ok(known.clone());
+        }
+        let made = load(code.clone(), kernel)?;
+        loaded.insert(address, (code, made.clone()));
+        Ok(made)
+    }
 }
 
 /// What the jit is asked for a kernel.
-pub(super) fn request(kernel: &Kernel, target: &Target) -> Request {
+fn request(kernel: &Kernel, goal: &Goal) -> Request {
     Request {
         kernel: kernel.to_string(),
-        target: target.clone(),
-        lower: Box::new(Lowering { kernel: kernel.clone(), target: target.clone() }),
-        assembler: None,
+        target: goal.target.clone(),
+        lower: Box::new(Lowering { kernel: kernel.clone(), target: goal.target.clone() }),
+        assembler: goal.assembler.clone(),
     }
 }
 
@@ -58,17 +93,32 @@ impl Lower for Lowering {
     }
 }
 
-fn load(code: Arc<Code>, kernel: &Kernel) -> Result<Arc<HostKernel>, MlirError> {
-    let Code::Host(host) = &*code else {
-        return Err(failure(kernel, &"the code is not for the host"));
-    };
+fn load(code: Arc<Code>, kernel: &Kernel) -> Result<burn_mlir_runtime::Kernel, MlirError> {
+    match &*code {
+        Code::Host(host) => Ok(load_host(host, code.clone(), kernel).into()),
+        Code::Ptx(ptx) => Ok(load_cuda(ptx, kernel)?.into()),
+    }
+}
+
+/// `code` is what `host` is part of.
+fn load_host(host: &HostCode, code: Arc<Code>, kernel: &Kernel) -> Arc<HostKernel> {
     let program = host.program();
     let tiles = program.phases.iter().map(|phase| phase.tiles);
     let phases: Vec<_> = host.entries().iter().copied().zip(tiles).collect();
     let (shared, worker) = (program.shared_bytes as usize, program.worker_bytes as usize);
     // SAFETY: lowering makes every phase with this signature, for disjoint ranges of its tiles, within
     // the scratch the program names; `code` keeps the functions loaded.
-    Ok(unsafe { HostKernel::new(label(kernel), phases, shared, worker, code) })
+    unsafe { HostKernel::new(label(kernel), phases, shared, worker, code) }
+}
+
+fn load_cuda(ptx: &PtxCode, kernel: &Kernel) -> Result<Arc<CudaKernel>, MlirError> {
+    let phases = ptx.program.phases.iter().map(cuda::phase).collect::<Option<Vec<_>>>();
+    let phases = phases.ok_or_else(|| failure(kernel, &"a tensor map of a type that has none"))?;
+    let image = ptx.cubin.clone().unwrap_or_else(|| ptx.text.clone().into_bytes());
+    let shared = ptx.program.shared_bytes as usize;
+    // SAFETY: lowering makes every function with these parameters, within the buffers the kernel was planned for
+    // and the scratch the program names, for this grid.
+    Ok(unsafe { CudaKernel::new(label(kernel), image, phases, shared) })
 }
 
 fn failure(kernel: &Kernel, reason: &impl ToString) -> MlirError {

@@ -3,12 +3,11 @@
 use crate::record::Storage;
 use burn_mlir_ir::plan::{Argument, BufferSource, Plan};
 use burn_mlir_ir::{Kernel, ParamMode};
-use burn_mlir_runtime::{Batch, Buffer, HostKernel, RuntimeError, Slot};
-use std::sync::Arc;
+use burn_mlir_runtime::{Batch, Buffer, RuntimeError, Slot};
 
 pub(crate) struct Executable {
     pub(crate) plan: Plan,
-    kernels: Vec<Arc<HostKernel>>,
+    kernels: Vec<burn_mlir_runtime::Kernel>,
     /// For each buffer of the plan, whether a launch writes it.
     written: Vec<bool>,
     /// Arguments of all launches together.
@@ -16,7 +15,7 @@ pub(crate) struct Executable {
 }
 
 impl Executable {
-    pub(crate) fn new(plan: Plan, kernels: Vec<Arc<HostKernel>>) -> Self {
+    pub(crate) fn new(plan: Plan, kernels: Vec<burn_mlir_runtime::Kernel>) -> Self {
         let mut written = vec![false; plan.buffers.len()];
         for launch in &plan.launches {
             let kernel = &plan.kernels[launch.kernel.0 as usize];

@@ -1,6 +1,7 @@
 //! What the windows of a device share: the device, the compiler, and the plans made so far.
 
 mod compile;
+mod cuda;
 mod executable;
 mod random;
 
@@ -11,7 +12,8 @@ use crate::{MlirDevice, MlirError};
 use burn_mlir_ir::plan::{self, Plan};
 use burn_mlir_ir::{Graph, Kernel, Target};
 use burn_mlir_jit::{Config, Jit};
-use burn_mlir_runtime::{Device, HostConfig, Stream};
+use burn_mlir_runtime::{Device, HostConfig, Stream, cuda_device_count};
+use compile::{Compiler, Goal};
 use parking_lot::Mutex;
 use random::Random;
 use rustc_hash::{FxHashMap, FxHasher};
@@ -37,7 +39,7 @@ pub(crate) struct Engine {
     /// For copies between host and device.
     pub(crate) transfer: Stream,
     pub(crate) random: Random,
-    target: Target,
+    compiler: Compiler,
     /// By the hash of the graph; graphs are compared as well.
     plans: Mutex<FxHashMap<u64, Vec<Planned>>>,
     planned: AtomicU64,
@@ -61,25 +63,26 @@ pub(crate) fn engine(device: MlirDevice) -> Result<Arc<Engine>, MlirError> {
 
 /// Number of GPUs of this machine.
 pub(crate) fn gpus() -> usize {
-    0
+    cuda_device_count()
 }
 
 impl Engine {
     fn new(device: MlirDevice) -> Result<Self, MlirError> {
-        let reason = match device {
-            MlirDevice::Cpu => None,
-            MlirDevice::Cuda(_) => Some("this version compiles for GPUs but does not run on them yet"),
-            MlirDevice::Absent(_) => Some("burn-mlir has only `cpu` and `cuda` devices"),
+        let opened = match device {
+            MlirDevice::Cpu => {
+                let target = Target::Host(burn_mlir_jit::host_target());
+                Ok((Device::host(HostConfig::default()), Goal { target, assembler: None }))
+            }
+            MlirDevice::Cuda(index) => cuda::open(index),
+            MlirDevice::Absent(_) => Err("burn-mlir has only `cpu` and `cuda` devices".into()),
         };
-        if let Some(reason) = reason {
-            return Err(MlirError::DeviceUnavailable { device: device.to_string(), reason: reason.into() });
-        }
-        let device = Device::host(HostConfig::default());
+        let (device, goal) =
+            opened.map_err(|reason| MlirError::DeviceUnavailable { device: device.to_string(), reason })?;
         Ok(Self {
             transfer: device.stream()?,
             device,
             random: Random::new(),
-            target: Target::Host(burn_mlir_jit::host_target()),
+            compiler: Compiler::new(&JIT, goal),
             plans: Mutex::default(),
             planned: AtomicU64::new(0),
             reused: AtomicU64::new(0),
@@ -98,7 +101,7 @@ impl Engine {
             return Ok(executable.clone());
         }
         let plan = planned(graph)?;
-        let kernels = compile::kernels(&JIT, &plan, &self.target)?;
+        let kernels = self.compiler.kernels(&plan)?;
         let executable = Arc::new(Executable::new(plan, kernels));
         self.planned.fetch_add(1, Ordering::Relaxed);
         let mut plans = self.plans.lock();
@@ -143,6 +146,8 @@ pub struct Stats {
     pub kernels_from_disk: u64,
     /// Kernels found in memory.
     pub kernels_from_memory: u64,
+    /// Kernels that a GPU's driver compiled further.
+    pub kernels_assembled: u64,
     /// Time spent compiling, summed over threads, in nanoseconds.
     pub compile_nanoseconds: u64,
 }
@@ -160,6 +165,7 @@ pub fn stats() -> Stats {
         kernels_compiled: jit.compiled,
         kernels_from_disk: jit.disk_hits,
         kernels_from_memory: jit.memory_hits,
+        kernels_assembled: jit.assembled,
         compile_nanoseconds: jit.compile_nanos,
     }
 }

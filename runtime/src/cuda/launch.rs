@@ -71,7 +71,7 @@ pub(super) unsafe fn launch(
         if phase.grid.contains(&0) {
             continue;
         }
-        let maps = maps(context, ready, phase, loaded)?;
+        let maps = maps(context, ready, resources.scratch, phase, loaded)?;
         parameters.truncate(common);
         parameters.extend(maps.iter().map(|map| from_ref(map).cast_mut().cast()));
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (phase.grid, phase.block);
@@ -102,16 +102,22 @@ pub(super) unsafe fn launch(
 fn maps(
     context: &Context,
     ready: &Ready<'_>,
+    scratch: u64,
     phase: &CudaPhase,
     loaded: &LoadedPhase,
 ) -> Result<Maps, RuntimeError> {
     let mut maps = Maps::new();
     for (index, map) in phase.tensor_maps.iter().enumerate() {
-        let Some(address) = ready.addresses.get(map.param as usize) else {
-            let message = format!("the launch has no buffer {} to map", map.param);
-            return Err(context.refused("cuTensorMapEncodeTiled", INVALID_VALUE, message));
+        let param = map.param as usize;
+        let base = match ready.addresses.get(param) {
+            Some(address) => address.get() as u64,
+            None if param == ready.addresses.len() => scratch,
+            None => {
+                let message = format!("the launch has no buffer {param} to map");
+                return Err(context.refused("cuTensorMapEncodeTiled", INVALID_VALUE, message));
+            }
         };
-        maps.push(loaded.map(context, index, map, address.get() as u64)?);
+        maps.push(loaded.map(context, index, map, base + map.offset)?);
     }
     Ok(maps)
 }

@@ -18,8 +18,10 @@ use crate::RuntimeError;
 /// Dimensions go from the innermost outwards. What a box covers outside the view is read as zeros.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CudaTensorMap {
-    /// Which buffer of the launch; its address is a multiple of 16.
+    /// Which buffer of the launch; the number of buffers stands for its scratch.
     pub param: u32,
+    /// Bytes from there to the first element; what results is an address that is a multiple of 16.
+    pub offset: u64,
     /// Type of the elements.
     pub element: CudaMapElement,
     /// Extents in elements, one to five.
