@@ -157,6 +157,7 @@ fn the_copy_engine_walks_a_tensor_map() {
         // 5 rows of 6 words, 12 words apart.
         let map = CudaTensorMap {
             param: 1,
+            offset: 0,
             element: CudaMapElement::F32,
             sizes: smallvec![6, 5],
             strides: smallvec![48],
