@@ -79,6 +79,7 @@ impl Op {
             Self::Binary(_) | Self::Compare(_) | Self::Contract { .. } => 2,
             Self::Gather { .. } | Self::SliceUpdate { .. } => 2,
             Self::Select | Self::Scatter { .. } => 3,
+            Self::Attention(op) => 3 + usize::from(op.masked) + usize::from(op.biased),
             Self::Concat { .. } => return None,
         })
     }

@@ -7,7 +7,9 @@
 //! This one form covers maps, softmax-like row kernels, plain reductions and contractions with their
 //! epilogues. What does not fit the form (scatter, sort, scan) is a kernel of its own.
 
-use crate::{Access, ArgReduceOp, BinaryOp, CompareOp, DType, Literal, ReduceOp, ScatterOp, UnaryOp};
+use crate::{
+    Access, ArgReduceOp, Attention, BinaryOp, CompareOp, DType, Literal, ReduceOp, ScatterOp, UnaryOp,
+};
 use smallvec::SmallVec;
 
 /// Index of a kernel in [`Plan::kernels`](crate::plan::Plan).
@@ -218,6 +220,8 @@ pub enum Kernel {
     Sort(Sort),
     /// Prefix combination.
     Scan(Scan),
+    /// Scaled dot-product attention.
+    Attention(Box<Attention>),
 }
 
 impl Block {

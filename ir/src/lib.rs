@@ -6,6 +6,7 @@
 //! be read, diffed and tested as text. This crate knows neither MLIR nor Burn nor any device.
 
 mod access;
+mod attention;
 mod dtype;
 mod dtype_set;
 mod graph;
@@ -23,6 +24,7 @@ pub mod text;
 mod verify;
 
 pub use access::{Access, Layout, Strides};
+pub use attention::{Attention, AttentionOperand, AttentionSizes, BufferView};
 pub use dtype::{DType, DTypeKind};
 pub use dtype_set::DTypeSet;
 pub use graph::{Graph, Node, ValueId};
@@ -32,7 +34,9 @@ pub use kernel::{
     Scan, Scatter, Sort, Statement, Store,
 };
 pub use literal::Literal;
-pub use op::{ArgReduceOp, BinaryOp, CompareOp, Labels, Op, ReduceOp, ScatterOp, SliceDim, UnaryOp};
+pub use op::{
+    ArgReduceOp, AttentionOp, BinaryOp, CompareOp, Labels, Op, ReduceOp, ScatterOp, SliceDim, UnaryOp,
+};
 pub use plan::{Argument, Buffer, BufferSource, Launch, Plan, PlanError, ResultPlace};
 pub use program::{COUNTER_WORDS, Phase, Program};
 pub use shape::Shape;

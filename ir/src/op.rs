@@ -238,6 +238,25 @@ impl fmt::Display for Labels {
     }
 }
 
+/// What an [attention](Op::Attention) is besides its operands.
+///
+/// A score is the product of a query and a key times the scale. It is capped, `cap · tanh(score / cap)`; then
+/// -∞ where the mask is true; then, if causal, -∞ where the key is later than the query, both sequences
+/// aligned at their ends; then the bias is added. A query all of whose scores are -∞ gives 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct AttentionOp {
+    /// The scalar argument that scores are multiplied with, positive; of type [`Attention::scale_dtype`](crate::Attention::scale_dtype).
+    pub scale: u32,
+    /// The scalar argument that scores are capped with, positive, of the same type.
+    pub softcap: Option<u32>,
+    /// Whether queries see no later keys.
+    pub causal: bool,
+    /// Whether there is a mask, `bool[batch, heads, queries, keys]`.
+    pub masked: bool,
+    /// Whether there is a bias of the mask's shape and the other operands' type.
+    pub biased: bool,
+}
+
 /// One operation of a graph. Operands, the element type and the shape of the result stand in the
 /// [`Node`](crate::Node). Operands of elementwise operations have the shape of the result:
 /// broadcasting is an explicit [`Expand`](Op::Expand).
@@ -309,6 +328,9 @@ pub enum Op {
     ArgSort { axis: usize, descending: bool },
     /// Operands one after the other along `axis`.
     Concat { axis: usize },
+    /// Scaled dot-product attention, `softmax(Q Kᵗ · scale) · V` over `[batch, heads, positions, width]`;
+    /// operands: queries, keys, values, then the mask and the bias if there are. See [`Attention`](crate::Attention).
+    Attention(AttentionOp),
     /// Data with a strided box replaced; operands: data, updates (shape of the box).
     SliceUpdate { dims: SmallVec<[SliceDim; 6]> },
 }

@@ -24,7 +24,7 @@
 //! - A *contraction* joins if its result uses all dimensions and nothing else reduces: what reads
 //!   it is its epilogue. Its operands are read from memory.
 //! - Anything else opens a group of its own. `concat` and `slice update` are groups that store
-//!   into boxes; `scatter`, `sort` and `scan` are kernels by themselves.
+//!   into boxes; `scatter`, `sort`, `scan` and `attention` are kernels by themselves.
 //!
 //! Joining never makes a cycle of groups (`reach`). Each group is then written as statements
 //! (`emit`), brought into a canonical form (`canonical`), ordered (`schedule`) and given
@@ -32,7 +32,9 @@
 
 mod affine;
 mod assemble;
+mod attention;
 mod canonical;
+mod compose;
 mod emit;
 mod fuse;
 mod group;
@@ -45,7 +47,7 @@ mod update;
 mod views;
 mod window;
 
-use crate::{DType, Graph, Kernel, KernelId, Layout, VerifyError};
+use crate::{DType, Graph, Kernel, KernelId, Layout, Target, VerifyError};
 
 /// Why a graph has no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,10 +65,19 @@ pub enum PlanError {
     },
 }
 
-/// Plans a graph: fusion, order, memory.
+/// Plans a graph for targets that have a kernel for every operation: fusion, order, memory.
 pub fn plan(graph: &Graph) -> Result<Plan, PlanError> {
+    plan_with(graph, true)
+}
+
+/// Plans a graph for a target: what the target has no kernel for is made of other operations.
+pub fn plan_for(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
+    plan_with(graph, target.has_attention())
+}
+
+fn plan_with(graph: &Graph, attention: bool) -> Result<Plan, PlanError> {
     graph.verify()?;
-    let window = window::Window::new(graph);
+    let window = window::Window::new(graph, attention);
     let mut fused = fuse::fuse(&window);
     let mut steps = schedule::schedule(&window, &graph.scalars, &fused)?;
     let memory = memory::plan_memory(&mut fused.storages, &mut steps);

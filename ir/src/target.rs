@@ -83,6 +83,11 @@ impl NvptxTarget {
 }
 
 impl Target {
+    /// Whether there is a kernel for attention; elsewhere it is made of other operations.
+    pub fn has_attention(&self) -> bool {
+        matches!(self, Self::Nvptx(_))
+    }
+
     /// A target by the name users give it: `x86-64-v3`, `x86-64-v4`, `sm_80`, `sm_90a`. The host of
     /// this process is found by the jit crate, which can ask LLVM.
     pub fn named(name: &str) -> Option<Self> {

@@ -36,6 +36,14 @@ pub(crate) fn infer_dtype(op: &Op, operands: &[DType], declared: Option<DType>) 
         }
         (Op::Sort { .. }, &[a]) => within(DTypeSet::Numbers, a),
         (Op::ArgSort { .. }, &[a]) => within(DTypeSet::Numbers, a).and_then(|_| position()),
+        (Op::Attention(op), &[queries, keys, values, ref rest @ ..]) => {
+            let (mask, bias) = rest.split_at(usize::from(op.masked));
+            if let Some(&mask) = mask.iter().find(|&&mask| mask != DType::Bool) {
+                return Err(Rule::Condition(mask));
+            }
+            let float = within(DTypeSet::Floats, queries)?;
+            [keys, values].iter().chain(bias).try_fold(float, |a, &b| same(a, b))
+        }
         (Op::Iota { .. }, _) => position(),
         (Op::Random { .. }, _) => match declared {
             None | Some(DType::U32) => Ok(DType::U32),

@@ -163,6 +163,14 @@ pub enum Rule {
         /// The indexed axis.
         axis: usize,
     },
+    /// Heads of keys are shared by equally many heads of queries.
+    #[error("{queries} heads of queries cannot share {keys} heads of keys")]
+    Heads {
+        /// Heads of queries.
+        queries: usize,
+        /// Heads of keys.
+        keys: usize,
+    },
     /// More bytes than there can be.
     #[error("{0} is too large")]
     TooLarge(String),

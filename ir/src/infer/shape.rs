@@ -55,6 +55,9 @@ pub(super) fn infer_shape(
             check_indices(*axis, data, indices)?;
             if indices == updates { Ok(data.clone()) } else { Err(Rule::Shapes) }
         }
+        (Op::Attention(_), &[queries, keys, values, ref rest @ ..]) => {
+            attention([queries, keys, values], rest)
+        }
         (Op::Concat { axis }, [first, rest @ ..]) => concat(*axis, first, rest),
         (Op::SliceUpdate { dims }, &[data, updates]) => {
             let replaced = slice(dims, data)?;
@@ -176,6 +179,24 @@ fn concat(axis: usize, first: &Shape, rest: &[&Shape]) -> Result<Shape, Rule> {
         shape.0[axis] = shape[axis].saturating_add(other[axis]);
     }
     Ok(shape)
+}
+
+fn attention([queries, keys, values]: [&Shape; 3], scores: &[&Shape]) -> Result<Shape, Rule> {
+    if [queries, keys, values].into_iter().any(|shape| shape.rank() != 4) {
+        return Err(Rule::Ranks);
+    }
+    let [batch, heads, count, width] = [0, 1, 2, 3].map(|axis| queries[axis]);
+    let shared = keys[1] > 0 && heads.is_multiple_of(keys[1]) || heads == keys[1];
+    if !shared {
+        return Err(Rule::Heads { queries: heads, keys: keys[1] });
+    }
+    let fits = [batch, width] == [keys[0], keys[3]] && keys[..3] == values[..3];
+    let whole = Shape::from([batch, heads, count, keys[2]]);
+    if fits && scores.iter().all(|shape| **shape == whole) {
+        Ok(Shape::from([batch, heads, count, values[3]]))
+    } else {
+        Err(Rule::Shapes)
+    }
 }
 
 fn contract(operands: [(&Labels, &Shape); 2], out: &Labels) -> Result<Shape, Rule> {

@@ -34,14 +34,13 @@ pub(super) fn assemble(
         let mut arguments = Vec::with_capacity(step.args.len());
         for (param, arg) in step.args.iter().enumerate() {
             let buffer = number(&mut plan.buffers, arg.storage);
-            if let Kernel::Block(block) = &mut step.kernel {
+            if let Some(declared) = declared_alignment(&mut step.kernel, param) {
                 let element = arg.dtype.size();
                 let known = match plan.buffers[buffer as usize].source {
                     BufferSource::Input(slot) => window.input_alignment(slot),
                     _ => ALLOCATION_ALIGNMENT,
                 };
-                block.params[param].alignment =
-                    known.min(alignment(arg.offset * element as i64)).max(element);
+                *declared = known.min(alignment(arg.offset * element as i64)).max(element);
             }
             arguments.push(Argument { buffer, offset: arg.offset, dtype: arg.dtype });
         }
@@ -68,6 +67,18 @@ pub(super) fn assemble(
         plan.results.push(place);
     }
     plan
+}
+
+/// The alignment that a kernel states for a parameter, if it states any.
+fn declared_alignment(kernel: &mut Kernel, param: usize) -> Option<&mut usize> {
+    match kernel {
+        Kernel::Block(block) => Some(&mut block.params[param].alignment),
+        Kernel::Attention(attention) => {
+            let operand = attention.operands()[param];
+            attention.view_mut(operand).map(|view| &mut view.alignment)
+        }
+        Kernel::Scatter(_) | Kernel::Sort(_) | Kernel::Scan(_) => None,
+    }
 }
 
 /// The largest power of two up to an allocation's alignment that divides a distance in bytes.

@@ -75,6 +75,7 @@ impl<'a> Fusion<'a> {
             Op::Concat { .. } => self.concat(id),
             Op::SliceUpdate { .. } | Op::Scatter { .. } => self.update(id),
             Op::Scan { .. } | Op::Sort { .. } | Op::ArgSort { .. } => self.along_axis(id),
+            Op::Attention(_) => self.attention(id),
             _ => self.place(id),
         }
     }

@@ -2,14 +2,17 @@
 //!
 //! - Labels that only one operand of a contraction has are summed before it.
 //! - A contraction that sums nothing is a product of broadcast operands.
+//! - Attention becomes contractions and a softmax if the target has no kernel for it, or if there is nothing
+//!   to attend to.
 //! - A reduction over extents of 1 is its operand; the position of an extreme there is 0.
 
+use super::attention::has_kernel;
 use crate::{BinaryOp, DType, Graph, Labels, Literal, Node, Op, ReduceOp, Shape, ValueId};
 use smallvec::SmallVec;
 
-/// The rewritten nodes and the results among them.
-pub(super) fn legalise(graph: &Graph) -> (Vec<Node>, Vec<ValueId>) {
-    let mut rewriter = Rewriter { nodes: Vec::with_capacity(graph.nodes.len()) };
+/// The rewritten nodes and the results among them. `attention`: whether there is a kernel for attention.
+pub(super) fn legalise(graph: &Graph, attention: bool) -> (Vec<Node>, Vec<ValueId>) {
+    let mut rewriter = Rewriter { nodes: Vec::with_capacity(graph.nodes.len()), attention };
     let mut renumbered: Vec<ValueId> = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
         let mut node = node.clone();
@@ -19,21 +22,32 @@ pub(super) fn legalise(graph: &Graph) -> (Vec<Node>, Vec<ValueId>) {
     (rewriter.nodes, graph.results.iter().map(|id| renumbered[id.index()]).collect())
 }
 
-struct Rewriter {
+/// The nodes so far.
+pub(super) struct Rewriter {
     nodes: Vec<Node>,
+    attention: bool,
 }
 
 impl Rewriter {
-    fn push(&mut self, op: Op, operands: &[ValueId], dtype: DType, shape: Shape) -> ValueId {
+    pub(super) fn push(&mut self, op: Op, operands: &[ValueId], dtype: DType, shape: Shape) -> ValueId {
         self.nodes.push(Node { op, operands: SmallVec::from_slice(operands), dtype, shape });
         ValueId(self.nodes.len() as u32 - 1)
     }
 
-    fn shape(&self, id: ValueId) -> &Shape {
+    pub(super) fn shape(&self, id: ValueId) -> &Shape {
         &self.nodes[id.index()].shape
     }
 
-    fn add(&mut self, mut node: Node) -> ValueId {
+    pub(super) fn dtype(&self, id: ValueId) -> DType {
+        self.nodes[id.index()].dtype
+    }
+
+    pub(super) fn add(&mut self, mut node: Node) -> ValueId {
+        if let Op::Attention(op) = node.op
+            && !(self.attention && has_kernel(&self.nodes, &node))
+        {
+            return self.compose_attention(op, &node);
+        }
         match &mut node.op {
             Op::Contract { lhs, rhs, out } => {
                 let (left, right) = (lhs.clone(), rhs.clone());

@@ -1,6 +1,7 @@
 //! The order of execution, and the kernels that are one node.
 
 use super::PlanError;
+use super::attention;
 use super::canonical::canonicalise;
 use super::emit::{Arg, emit, place};
 use super::group::{Fate, Fused, GroupId, GroupKind};
@@ -26,6 +27,7 @@ impl Step {
             Kernel::Block(block) => block.params[param].mode != ParamMode::In,
             Kernel::Scatter(_) => param == 0,
             Kernel::Sort(_) | Kernel::Scan(_) => param == 1,
+            Kernel::Attention(attention) => attention.operands()[param].is_written(),
         }
     }
 }
@@ -42,7 +44,10 @@ pub(super) fn schedule(window: &Window, scalars: &[DType], fused: &Fused) -> Res
                     steps.push(Step { kernel, args: canonical.args, scalars: canonical.scalars });
                 }
             }
-            GroupKind::Single(id) => steps.push(single(window, fused, group, id)?),
+            GroupKind::Single(id) => steps.push(match window.node(id).op {
+                Op::Attention(op) => attention::step(window, fused, group, id, op)?,
+                _ => single(window, fused, group, id)?,
+            }),
         }
     }
     Ok(steps)

@@ -88,7 +88,8 @@ impl Fusion<'_> {
             | Op::Scatter { .. }
             | Op::Scan { .. }
             | Op::Sort { .. }
-            | Op::ArgSort { .. } => {
+            | Op::ArgSort { .. }
+            | Op::Attention(_) => {
                 self.homes[data.index()] = Some(home);
                 true
             }

@@ -21,9 +21,9 @@ pub(super) struct Window {
 const FREE_COST: u32 = 8;
 
 impl Window {
-    /// Legalises a graph and analyses it.
-    pub fn new(graph: &Graph) -> Self {
-        let (nodes, results) = legalise(graph);
+    /// Legalises a graph and analyses it. `attention`: whether there is a kernel for attention.
+    pub fn new(graph: &Graph, attention: bool) -> Self {
+        let (nodes, results) = legalise(graph, attention);
         let count = nodes.len();
         let mut window = Self {
             nodes,

@@ -6,8 +6,8 @@ use super::layout::{LayoutTail, dense_strides};
 use super::separated::Separated;
 use crate::op::type_text;
 use crate::{
-    ArgReduceOp, BinaryOp, CompareOp, Graph, Labels, Layout, Node, Op, Shape, SliceDim, Strides, UnaryOp,
-    ValueId,
+    ArgReduceOp, AttentionOp, BinaryOp, CompareOp, Graph, Labels, Layout, Node, Op, Shape, SliceDim, Strides,
+    UnaryOp, ValueId,
 };
 use smallvec::SmallVec;
 use std::fmt;
@@ -63,7 +63,19 @@ impl fmt::Display for Op {
             }
             Self::Concat { axis } => write!(f, "concat axis {axis}"),
             Self::SliceUpdate { dims } => write!(f, "slice_update [{}]", Separated(dims)),
+            Self::Attention(op) => op.fmt(f),
         }
+    }
+}
+
+impl fmt::Display for AttentionOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "attention scale ${}", self.scale)?;
+        if let Some(cap) = self.softcap {
+            write!(f, " softcap ${cap}")?;
+        }
+        let flags = [("causal", self.causal), ("masked", self.masked), ("biased", self.biased)];
+        flags.iter().filter(|flag| flag.1).try_for_each(|flag| write!(f, " {}", flag.0))
     }
 }
 
@@ -180,6 +192,13 @@ pub(super) const FORMS: &[(&str, Form)] = &[
     ("sort", |c| Ok(Op::Sort { descending: c.eat_word("descending"), axis: axis(c)? })),
     ("argsort", |c| Ok(Op::ArgSort { descending: c.eat_word("descending"), axis: axis(c)? })),
     ("concat", |c| Ok(Op::Concat { axis: axis(c)? })),
+    ("attention", |c| {
+        c.word("scale")?;
+        let scale = c.reference('$')?;
+        let softcap = if c.eat_word("softcap") { Some(c.reference('$')?) } else { None };
+        let [causal, masked, biased] = ["causal", "masked", "biased"].map(|word| c.eat_word(word));
+        Ok(Op::Attention(AttentionOp { scale, softcap, causal, masked, biased }))
+    }),
     ("slice_update", |c| Ok(Op::SliceUpdate { dims: slice_dims(c)? })),
 ];
 

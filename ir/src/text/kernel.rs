@@ -1,6 +1,7 @@
 //! The textual form of kernels.
 
 use super::ParseError;
+use super::attention::attention;
 use super::block::block;
 use super::cursor::Cursor;
 use crate::{Access, Kernel, Scan, Scatter, Sort};
@@ -16,6 +17,7 @@ impl fmt::Display for Kernel {
             Self::Scatter(scatter) => scatter.fmt(f),
             Self::Sort(sort) => sort.fmt(f),
             Self::Scan(scan) => scan.fmt(f),
+            Self::Attention(attention) => attention.fmt(f),
         }
     }
 }
@@ -70,8 +72,10 @@ impl FromStr for Kernel {
             Self::Sort(sort(&mut cursor)?)
         } else if cursor.eat_word("scan") {
             Self::Scan(scan(&mut cursor)?)
+        } else if cursor.eat_word("attention") {
+            Self::Attention(Box::new(attention(&mut cursor)?))
         } else {
-            return cursor.error("`block`, `scatter`, `sort` or `scan`");
+            return cursor.error("`block`, `scatter`, `sort`, `scan` or `attention`");
         };
         cursor.end()?;
         Ok(kernel)

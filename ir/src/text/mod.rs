@@ -52,6 +52,7 @@
 //!           | "gather" axis | "scatter" ("assign" | "add" | "mul" | "max" | "min") axis
 //!           | "sort" "descending"? axis | "argsort" "descending"? axis
 //!           | "concat" axis | "slice_update" ranges
+//!           | "attention" "scale" "$"N ("softcap" "$"N)? "causal"? "masked"? "biased"?
 //! axis      = "axis" N
 //! ranges    = "[" (start ":" "+" size ":" step),* "]"
 //! reduction = "sum" | "prod" | "max" | "min"
@@ -78,6 +79,7 @@
 //! scan      = "scan" reduction dtype "{" "shape" shape axis "input" ints "output" ints "}"
 //! ```
 
+mod attention;
 mod block;
 mod cursor;
 mod graph;

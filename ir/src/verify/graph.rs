@@ -3,7 +3,7 @@
 use super::access::check_strides;
 use super::{VerifyError, Violation, check_constant, check_scalar};
 use crate::op::type_text;
-use crate::{DType, Declared, Graph, Layout, Node, Op, Shape, infer};
+use crate::{Attention, DType, Declared, Graph, Layout, Node, Op, Shape, infer};
 use smallvec::SmallVec;
 
 impl Graph {
@@ -46,6 +46,13 @@ impl Graph {
             Op::Random { key, stream } => {
                 check_scalar(&self.scalars, key, DType::U32)?;
                 check_scalar(&self.scalars, stream, DType::U32)
+            }
+            Op::Attention(op) => {
+                let dtype = Attention::scale_dtype(node.dtype);
+                [Some(op.scale), op.softcap]
+                    .into_iter()
+                    .flatten()
+                    .try_for_each(|slot| check_scalar(&self.scalars, slot, dtype))
             }
             Op::Constant { value } => check_constant(value, node.dtype),
             _ => Ok(()),

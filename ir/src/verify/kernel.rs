@@ -16,6 +16,7 @@ impl Kernel {
             Self::Scatter(scatter) => at_head(self, scatter.verify()),
             Self::Sort(sort) => at_head(self, sort.verify()),
             Self::Scan(scan) => at_head(self, scan.verify()),
+            Self::Attention(attention) => at_head(self, attention.verify()),
         }
     }
 }
@@ -66,7 +67,7 @@ impl Scan {
     }
 }
 
-fn check_types(op: &Op, operands: &[DType], result: DType) -> Result<(), Violation> {
+pub(super) fn check_types(op: &Op, operands: &[DType], result: DType) -> Result<(), Violation> {
     let broken = |rule| Violation::Operands { types: Separated(operands).to_string(), rule };
     infer_dtype(op, operands, Some(result)).map(drop).map_err(broken)
 }
@@ -79,7 +80,7 @@ fn check_axis(axis: usize, shape: &[usize]) -> Result<(), Violation> {
     Err(Violation::Operands { types: format!("{shape:?}"), rule })
 }
 
-fn check_output(access: &Access, sizes: &[usize], dtype: DType) -> Result<(), Violation> {
+pub(super) fn check_output(access: &Access, sizes: &[usize], dtype: DType) -> Result<(), Violation> {
     check_strides(&access.strides, sizes, dtype.size())?;
     if is_injective(&access.strides, sizes) { Ok(()) } else { Err(Violation::Overlap(access.to_string())) }
 }

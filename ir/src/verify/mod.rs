@@ -5,6 +5,7 @@
 //! of the textual form it stands in.
 
 mod access;
+mod attention;
 mod block;
 mod graph;
 mod kernel;
@@ -145,6 +146,9 @@ pub enum Violation {
     /// A buffer updated in place, read elsewhere than written.
     #[error("parameter {0} is `inout` and must be accessed in one way only")]
     InOutAccess(String),
+    /// An attention without a position, a head or an element.
+    #[error("extents of an attention are not 0")]
+    EmptyAttention,
     /// A gather along an axis without elements.
     #[error("cannot gather from an axis of extent 0")]
     GatherExtent,
