@@ -4,12 +4,14 @@
 //! - [`row`]: blocks that reduce;
 //! - [`contraction`]: blocks with a contraction;
 //! - [`scatter`], [`scan`], [`sort`]: what is no block, as scalar code.
+        Kernel::Attention(attention) => attention::lower(attention, target)?,
 //!
 //! A payload is the code of one thread. Its place in the grid, its memory accesses and what it exchanges
 //! with other threads are explicit operations of the llvm and nvvm dialects; its arithmetic is linalg on
 //! the tensors of a [`chunk`] of elements, the sum of a contraction arithmetic on vectors.
 
 mod access;
+mod attention;
 mod chunk;
 mod code;
 mod contraction;
@@ -57,6 +59,7 @@ pub(crate) fn lower<'c>(
         Kernel::Scatter(scatter) => scatter::lower(scatter)?,
         Kernel::Scan(scan) => scan::lower(scan)?,
         Kernel::Sort(sort) => sort::lower(sort)?,
+        Kernel::Attention(attention) => attention::lower(attention, target)?,
     };
     let mut lowered = pipeline::run(context, payload, stages)?;
     mark_kernels(context, &lowered);

@@ -3,6 +3,7 @@
 //! `BURN_MLIR_PTXAS` names the assembler; without it nothing is assembled (the test script sets it).
 //! `BURN_MLIR_TEST_DUMP` names a directory for the stages of the last kernel.
 
+mod attention;
 mod contractions;
 mod hopper;
 mod machine;

@@ -1,0 +1,12 @@
+//! Attention.
+
+mod hopper;
+
+use crate::{LoweringError, Payload};
+use burn_mlir_ir::{Attention, NvptxTarget};
+
+/// Lowers an attention.
+pub(super) fn lower(attention: &Attention, target: &NvptxTarget) -> Result<Payload, LoweringError> {
+    let payload = if target.is_hopper() { hopper::lower(attention, target) } else { None };
+    payload.ok_or_else(|| LoweringError::Unsupported("this attention on this target".into()))
+}
