@@ -34,6 +34,11 @@ impl Compiler {
         Self { jit, goal, loaded: Mutex::default() }
     }
 
+    /// What kernels are compiled for.
+    pub(super) fn target(&self) -> &Target {
+        &self.goal.target
+    }
+
     /// Every kernel of a plan, compiled in parallel where it is not at hand.
     pub(super) fn kernels(&self, plan: &Plan) -> Result<Vec<burn_mlir_runtime::Kernel>, MlirError> {
         let requests = plan.kernels.iter().map(|kernel| request(kernel, &self.goal)).collect();
@@ -140,6 +145,14 @@ pub(super) fn label(kernel: &Kernel) -> String {
         }
         Kernel::Sort(sort) => format!("sort {:?} of {}", sort.shape, sort.dtype),
         Kernel::Scan(scan) => format!("scan {} {:?} of {}", scan.op, scan.shape, scan.dtype),
+        Kernel::Attention(attention) => {
+            let s = &attention.sizes;
+            let causal = if attention.causal { "causal " } else { "" };
+            format!(
+                "{causal}attention of [{}, {}, {}, {}] to {} keys of {}",
+                s.batch, s.heads, s.queries, s.width, s.keys, attention.dtype
+            )
+        }
     }
 }
 

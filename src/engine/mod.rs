@@ -100,7 +100,7 @@ impl Engine {
             self.reused.fetch_add(1, Ordering::Relaxed);
             return Ok(executable.clone());
         }
-        let plan = planned(graph)?;
+        let plan = planned(graph, self.compiler.target())?;
         let kernels = self.compiler.kernels(&plan)?;
         let executable = Arc::new(Executable::new(plan, kernels));
         self.planned.fetch_add(1, Ordering::Relaxed);
@@ -117,9 +117,9 @@ impl Engine {
     }
 }
 
-/// The plan of a graph, with an error that names its results.
-pub(crate) fn planned(graph: &Graph) -> Result<Plan, MlirError> {
-    plan::plan(graph)
+/// The plan of a graph for a target, with an error that names its results.
+pub(crate) fn planned(graph: &Graph, target: &Target) -> Result<Plan, MlirError> {
+    plan::plan_for(graph, target)
         .map_err(|error| MlirError::Plan { summary: compile::summary(graph), reason: error.to_string() })
 }
 

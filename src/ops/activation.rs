@@ -2,7 +2,7 @@
 
 use crate::MlirTensor;
 use burn_backend::Scalar;
-use burn_mlir_ir::{BinaryOp, CompareOp, DType, ReduceOp};
+use burn_mlir_ir::{BinaryOp, CompareOp, ReduceOp};
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
 impl MlirTensor {
@@ -80,19 +80,6 @@ impl MlirTensor {
         self.in_wide(|x| {
             let shifted = x.sub(&x.reduce(ReduceOp::Max, &[axis]));
             shifted.sub(&shifted.exp().sum(&[axis]).log())
-        })
-    }
-
-    /// Softmax along `axis` in which a row of only -∞ gives 0 instead of NaN.
-    pub(crate) fn masked_softmax(&self, axis: usize) -> Self {
-        self.in_wide(|x| {
-            let (least, smallest) = match x.dtype {
-                DType::F64 => (f64::MIN, f64::MIN_POSITIVE),
-                _ => (f32::MIN as f64, f32::MIN_POSITIVE as f64),
-            };
-            let max = x.reduce(ReduceOp::Max, &[axis]).at_least(least);
-            let powers = x.sub(&max).exp();
-            powers.mul(&powers.sum(&[axis]).at_least(smallest).recip())
         })
     }
 }

@@ -1,15 +1,15 @@
 //! Scaled dot-product attention.
 
-use super::invalid;
+use super::{apply_with, invalid};
 use crate::MlirTensor;
 use burn_backend::Scalar;
 use burn_backend::ops::AttentionModuleOptions;
-use burn_mlir_ir::{BinaryOp, CompareOp, DType, Shape};
+use burn_mlir_ir::{Attention, AttentionOp, BinaryOp, DType, Op, Shape};
 
 impl MlirTensor {
-    /// `softmax(Q Kᵗ · scale + masks) · V`: `[b, h, q, d]`, `[b, h, k, d]`, `[b, h, k, v]` →
-    /// `[b, h, q, v]`. `mask` is true where attention is forbidden; a query that may attend to nothing
-    /// gives 0. Scores of f16 and bf16 are kept in f32.
+    /// `softmax(Q Kᵗ · scale + masks) · V`: `[b, h, q, d]`, `[b, g, k, d]`, `[b, g, k, v]` →
+    /// `[b, h, q, v]`, where heads of queries may share heads of keys. `mask` is true where attention is
+    /// forbidden; a query that may attend to nothing gives 0. Mask and bias may have extents of 1.
     pub(crate) fn attention(
         &self,
         key: &Self,
@@ -18,38 +18,44 @@ impl MlirTensor {
         bias: Option<&Self>,
         options: &AttentionModuleOptions,
     ) -> Self {
-        let fits = [self, key, value].iter().all(|t| t.shape.len() == 4 && t.dtype == self.dtype);
-        if !fits || options.softcap.is_some_and(|cap| cap <= 0.0) {
-            let operands = [self, key, value];
-            let reason = "wants three tensors of rank 4 and one type, and a positive soft cap";
+        let mut operands = vec![self, key, value];
+        operands.extend(mask.into_iter().chain(bias));
+        if operands.iter().any(|t| t.shape.len() != 4) || options.softcap.is_some_and(|cap| cap <= 0.0) {
+            let reason = "wants tensors of rank 4 and a positive soft cap";
             return invalid("attention", &operands, self.dtype, self.ir_shape(), reason);
         }
-        let scale = options.scale.unwrap_or_else(|| 1.0 / (self.shape[3] as f64).sqrt());
-        let product = self.matmul(&key.swap_axes(2, 3)).widened();
-        let mut scores = product.binary_scalar(BinaryOp::Mul, Scalar::Float(scale));
-        if let Some(cap) = options.softcap {
-            let ratio = scores.binary_scalar(BinaryOp::Div, Scalar::Float(cap));
-            scores = ratio.tanh().binary_scalar(BinaryOp::Mul, Scalar::Float(cap));
-        }
-        if let Some(mask) = mask {
-            scores = mask.select(&scores.constant_like(f64::NEG_INFINITY), &scores);
-        }
-        if options.is_causal {
-            scores = scores.future().select(&scores.constant_like(f64::NEG_INFINITY), &scores);
-        }
-        if let Some(bias) = bias {
-            scores = scores.add(&bias.widened());
-        }
-        scores.masked_softmax(3).cast(self.dtype).matmul(value)
+        let [batch, heads, queries, width] = [0, 1, 2, 3].map(|axis| self.shape[axis]);
+        let whole = Shape::from([batch, heads, queries, key.shape[2]]);
+        let (mask, bias) = (mask.map(|t| t.expand(&whole)), bias.map(|t| t.expand(&whole)));
+        let scale = options.scale.unwrap_or_else(|| 1.0 / (width as f64).sqrt());
+        let (query, scale) = self.with_positive_scale(scale);
+
+        let dtype = Attention::scale_dtype(self.dtype);
+        let mut scalars = vec![(dtype, Scalar::Float(scale))];
+        scalars.extend(options.softcap.map(|cap| (dtype, Scalar::Float(cap))));
+        let op = AttentionOp {
+            scale: 0,
+            softcap: options.softcap.map(|_| 1),
+            causal: options.is_causal,
+            masked: mask.is_some(),
+            biased: bias.is_some(),
+        };
+        let mut operands = vec![&query, key, value];
+        operands.extend(mask.iter().chain(&bias));
+        let shape = Shape::from([batch, heads, queries, value.shape[3]]);
+        apply_with("attention", Op::Attention(op), &operands, &scalars, self.dtype, shape)
     }
 
-    /// Where a score `[b, h, q, k]` is of a key after its query: `[q, k]`, both aligned at their ends.
-    fn future(&self) -> Self {
-        let (queries, keys) = (self.shape[2], self.shape[3]);
-        let shape = Shape::from([queries, keys]);
-        let row = Self::iota(self.device, DType::I32, shape.clone(), 0);
-        let column = Self::iota(self.device, DType::I32, shape, 1);
-        let last = row.plus(keys as f64 - queries as f64);
-        column.compare(CompareOp::Gt, &last)
+    /// Queries and a scale that is a positive number, with the same scores. A scale that is not goes into the
+    /// queries.
+    fn with_positive_scale(&self, scale: f64) -> (Self, f64) {
+        let rounded = if self.dtype == DType::F64 { scale } else { f64::from(scale as f32) };
+        if rounded.is_finite() && rounded > 0.0 {
+            (self.clone(), scale)
+        } else if rounded.is_finite() && rounded < 0.0 {
+            (self.neg(), -scale)
+        } else {
+            (self.binary_scalar(BinaryOp::Mul, Scalar::Float(scale)), 1.0)
+        }
     }
 }

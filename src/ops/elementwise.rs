@@ -41,7 +41,7 @@ macro_rules! unary_methods {
 
 unary_methods! {
     neg => Neg, abs => Abs, recip => Recip, exp => Exp, log => Log, log1p => Log1p,
-    sqrt => Sqrt, sin => Sin, cos => Cos, tanh => Tanh, erf => Erf, sigmoid => Sigmoid,
+    sqrt => Sqrt, sin => Sin, cos => Cos, erf => Erf, sigmoid => Sigmoid,
     floor => Floor, is_inf => IsInf,
 }
 

@@ -25,8 +25,9 @@ mod window;
 pub(crate) use assemble::Padding;
 pub(crate) use pool::PoolGeometry;
 
-use crate::record::{failed, record};
+use crate::record::{failed, record_with};
 use crate::{MlirError, MlirTensor};
+use burn_backend::Scalar;
 use burn_mlir_ir::{DType, Declared, Op, Shape, infer};
 use smallvec::SmallVec;
 
@@ -50,6 +51,18 @@ fn invalid(
 
 /// Records `op`, or makes a failed tensor if the operands do not fit it or are not on one device.
 fn apply(name: &'static str, op: Op, operands: &[&MlirTensor], dtype: DType, shape: Shape) -> MlirTensor {
+    apply_with(name, op, operands, &[], dtype, shape)
+}
+
+/// As [`apply`], with scalar arguments, which the slots in `op` count from the first on.
+fn apply_with(
+    name: &'static str,
+    op: Op,
+    operands: &[&MlirTensor],
+    scalars: &[(DType, Scalar)],
+    dtype: DType,
+    shape: Shape,
+) -> MlirTensor {
     let device = operands[0].device;
     if let Some(other) = operands.iter().find(|t| t.device != device) {
         let reason = format!("operands are on {device} and on {}", other.device);
@@ -59,7 +72,9 @@ fn apply(name: &'static str, op: Op, operands: &[&MlirTensor], dtype: DType, sha
     let types: SmallVec<[(DType, &Shape); 3]> =
         operands.iter().zip(&shapes).map(|(t, shape)| (t.dtype, shape)).collect();
     match infer(&op, &types, Declared::both(dtype, &shape)) {
-        Ok(inferred) if inferred == (dtype, shape.clone()) => record(device, op, operands, dtype, shape),
+        Ok(inferred) if inferred == (dtype, shape.clone()) => {
+            record_with(device, op, operands, scalars, dtype, shape)
+        }
         Ok((dtype, inferred)) => invalid(name, operands, dtype, shape, format!("gives {dtype}{inferred}")),
         Err(error) => invalid(name, operands, dtype, shape, error.rule),
     }

@@ -81,6 +81,20 @@ pub(crate) fn random_bits(device: MlirDevice, shape: Shape) -> MlirTensor {
     push(device, Op::Random { key: 0, stream: 1 }, &[], &scalars, DType::U32, shape)
 }
 
+/// Records an operation that takes scalar arguments; the slots in `op` count from the first of `scalars`.
+pub(crate) fn record_with(
+    device: MlirDevice,
+    op: Op,
+    operands: &[&MlirTensor],
+    scalars: &[(DType, Scalar)],
+    dtype: DType,
+    shape: Shape,
+) -> MlirTensor {
+    let scalars: SmallVec<[(DType, u64); 2]> =
+        scalars.iter().map(|&(dtype, value)| (dtype, dtype::scalar_bits(value, dtype))).collect();
+    push(device, op, operands, &scalars, dtype, shape)
+}
+
 /// Appends a node with its scalar arguments; the slots in `op` count from the first of `scalars`.
 fn push(
     device: MlirDevice,

@@ -166,6 +166,10 @@ impl Window {
         match &mut op {
             Op::Fill { slot } => *slot += first,
             Op::Random { key, stream } => (*key, *stream) = (*key + first, *stream + first),
+            Op::Attention(op) => {
+                op.scale += first;
+                op.softcap = op.softcap.map(|slot| slot + first);
+            }
             _ => {}
         }
         for &(dtype, bits) in scalars {

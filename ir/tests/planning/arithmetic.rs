@@ -1,6 +1,8 @@
 //! The arithmetic of both interpreters: wrapping integers whatever the element type.
 
-use burn_mlir_ir::{ArgReduceOp, BinaryOp, CompareOp, DType, Literal, ReduceOp, UnaryOp};
+use burn_mlir_ir::{
+    ArgReduceOp, AttentionOperand, AttentionSizes, BinaryOp, CompareOp, DType, Literal, ReduceOp, UnaryOp,
+};
 
 /// The value as the type holds it.
 pub fn wrap(dtype: DType, value: i64) -> i64 {
@@ -88,4 +90,37 @@ pub fn arg_reduce(op: ArgReduceOp, values: impl Iterator<Item = i64>) -> i64 {
         }
     }
     best.map_or(0, |(index, _)| index as i64)
+}
+
+/// Element `[batch, head, query, column]` of something that depends on all that an attention does: a sum of
+/// values weighted by what their keys are to the query. `at` gives an operand's element.
+pub fn attention(
+    sizes: &AttentionSizes,
+    causal: bool,
+    scalars: &[i64],
+    index: &[usize],
+    at: impl Fn(AttentionOperand, &[usize]) -> Option<i64>,
+) -> i64 {
+    let &[batch, head, query, column] = index else { panic!("four axes") };
+    let shared = head / (sizes.heads / sizes.kv_heads);
+    let weigh = |key: usize| {
+        let product = (0..sizes.width).fold(0i64, |sum, d| {
+            let q = at(AttentionOperand::Query, &[batch, head, query, d]).unwrap();
+            let k = at(AttentionOperand::Key, &[batch, shared, key, d]).unwrap();
+            sum.wrapping_add(q.wrapping_mul(k))
+        });
+        let mut score =
+            scalars.iter().fold(product, |score, scalar| score.wrapping_mul(*scalar).wrapping_add(1));
+        if at(AttentionOperand::Mask, &[batch, head, query, key]).is_some_and(|masked| masked != 0) {
+            score = 3;
+        }
+        if causal && key + sizes.queries > query + sizes.keys {
+            score = 5;
+        }
+        score.wrapping_add(at(AttentionOperand::Bias, &[batch, head, query, key]).unwrap_or(0))
+    };
+    (0..sizes.keys).fold(0i64, |sum, key| {
+        let value = at(AttentionOperand::Value, &[batch, shared, key, column]).unwrap();
+        sum.wrapping_add(weigh(key).wrapping_mul(value))
+    })
 }

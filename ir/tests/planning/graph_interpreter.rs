@@ -1,7 +1,7 @@
 //! Executes a graph node by node, straight from the definitions of the operations.
 
 use crate::arithmetic::*;
-use burn_mlir_ir::{Graph, Node, Op, ScatterOp, Shape};
+use burn_mlir_ir::{AttentionOperand, AttentionSizes, Graph, Node, Op, ScatterOp, Shape};
 
 /// A tensor in row-major order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,6 +168,31 @@ fn evaluate(graph: &Graph, node: &Node, operands: &[&Tensor], inputs: &[Tensor],
             }
             unreachable!()
         }),
+        Op::Attention(op) => {
+            let [queries, keys, values] = [0, 1, 2].map(|index| &operands[index].shape);
+            let sizes = AttentionSizes {
+                batch: queries[0],
+                heads: queries[1],
+                kv_heads: keys[1],
+                queries: queries[2],
+                keys: keys[2],
+                width: queries[3],
+                value_width: values[3],
+            };
+            let slots = [Some(op.scale), op.softcap].into_iter().flatten();
+            let given: Vec<i64> = slots.map(|slot| scalars[slot as usize]).collect();
+            let at = |operand, index: &[usize]| {
+                let position = match operand {
+                    AttentionOperand::Query => 0,
+                    AttentionOperand::Key => 1,
+                    AttentionOperand::Value => 2,
+                    AttentionOperand::Mask => op.masked.then_some(3)?,
+                    _ => op.biased.then_some(3 + usize::from(op.masked))?,
+                };
+                Some(operands[position].at(index))
+            };
+            build(&mut |index| wrap(dtype, attention(&sizes, op.causal, &given, index, at)))
+        }
         Op::SliceUpdate { dims } => {
             let mut result = operands[0].clone();
             for index in indices(&operands[1].shape) {

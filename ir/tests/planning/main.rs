@@ -4,6 +4,7 @@
 //! size: then sums and products do not depend on the order, and any difference is a mistake.
 
 mod arithmetic;
+mod attention;
 mod contractions;
 mod fusion;
 mod graph_interpreter;

@@ -3,8 +3,8 @@
 use crate::arithmetic::*;
 use crate::graph_interpreter::{Tensor, indices, scatter, sorted};
 use burn_mlir_ir::{
-    Access, Argument, Block, BufferSource, DType, DimKind, Graph, Instr, Kernel, Launch, Layout, ParamMode,
-    Plan,
+    Access, Argument, Attention, AttentionOperand, Block, BufferSource, DType, DimKind, Graph, Instr, Kernel,
+    Launch, Layout, ParamMode, Plan,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -131,6 +131,7 @@ impl Memory {
                     self.store(&args[0], to, scatter(scatter_.op, scatter_.dtype, old, update));
                 }
             }
+            Kernel::Attention(kernel) => self.attention(kernel, args, scalars),
             Kernel::Sort(sort) => self.lines(&sort.shape, sort.axis, &sort.accesses, args, |line| {
                 sorted(line, sort.descending, sort.index_dtype.is_some())
             }),
@@ -138,6 +139,29 @@ impl Memory {
                 let prefix = |end: usize| reduce(scan.op, scan.dtype, line[..=end].iter().copied());
                 (0..line.len()).map(prefix).collect()
             }),
+        }
+    }
+
+    fn attention(&mut self, kernel: &Attention, args: &[Argument], scalars: &[i64]) {
+        let place = |operand, index: &[usize]| {
+            let position = kernel.position(operand)?;
+            let (_, start) = self.range_unchecked(&args[position]);
+            let view = kernel.view(operand)?;
+            assert_eq!(start % view.alignment, 0, "alignment of {operand:?}");
+            assert_eq!(args[position].dtype, kernel.operand_dtype(operand));
+            Some((&args[position], walk(&view.access, index)))
+        };
+        let at =
+            |operand, index: &[usize]| place(operand, index).map(|(arg, element)| self.load(arg, element));
+        let compute = |index: Vec<usize>| {
+            let value = attention(&kernel.sizes, kernel.causal, scalars, &index, at);
+            let (arg, element) = place(AttentionOperand::Output, &index).unwrap();
+            (*arg, element, value)
+        };
+        let all = indices(&kernel.operand_shape(AttentionOperand::Output));
+        let results: Vec<_> = all.into_iter().map(compute).collect();
+        for (arg, element, value) in results {
+            self.store(&arg, element, value);
         }
     }
 

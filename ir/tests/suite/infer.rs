@@ -33,7 +33,7 @@ proptest! {
     fn every_operation_is_answered(graph in random::graph(), dims in prop::collection::vec(0usize..4, 0..4), dtype in 0usize..14) {
         let shape = Shape::new(dims);
         let dtype = DType::all().nth(dtype).unwrap();
-        let operands = [(dtype, &shape); 3];
+        let operands = [(dtype, &shape); 5];
         for node in &graph.nodes {
             let operands = &operands[..node.op.arity().unwrap_or(2)];
             for declared in [Declared::default(), Declared::both(node.dtype, &node.shape), Declared::both(dtype, &shape)] {

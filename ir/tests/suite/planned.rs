@@ -37,6 +37,11 @@ fn signature(kernel: &Kernel) -> (Vec<DType>, Vec<DType>) {
         Kernel::Scatter(scatter) => vec![scatter.dtype, scatter.index_dtype, scatter.dtype],
         Kernel::Sort(sort) => vec![sort.dtype, sort.index_dtype.unwrap_or(sort.dtype)],
         Kernel::Scan(scan) => vec![scan.dtype; 2],
+        Kernel::Attention(attention) => {
+            let dtypes =
+                attention.operands().iter().map(|&operand| attention.operand_dtype(operand)).collect();
+            return (dtypes, attention.scalars().to_vec());
+        }
     };
     (buffers, vec![])
 }

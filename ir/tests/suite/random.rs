@@ -1,11 +1,13 @@
 //! Random graphs and kernels: of every form, with extreme numbers, rarely well formed.
 
 use burn_mlir_ir::{
-    Access, ArgReduceOp, BinaryOp, Block, CompareOp, DType, DimKind, DomainDim, Gather, Graph, Instr, Kernel,
-    Labels, Layout, Literal, Node, Op, Operand, Param, ParamId, ParamMode, ReduceOp, Scan, Scatter,
-    ScatterOp, Shape, SliceDim, Sort, Statement, Store, UnaryOp, ValueId,
+    Access, ArgReduceOp, Attention, AttentionOp, AttentionSizes, BinaryOp, Block, BufferView, CompareOp,
+    DType, DimKind, DomainDim, Gather, Graph, Instr, Kernel, Labels, Layout, Literal, Node, Op, Operand,
+    Param, ParamId, ParamMode, ReduceOp, Scan, Scatter, ScatterOp, Shape, SliceDim, Sort, Statement, Store,
+    UnaryOp, ValueId,
 };
 use proptest::collection::vec;
+use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 use smallvec::SmallVec;
@@ -102,6 +104,11 @@ fn op() -> impl Strategy<Value = Op> {
         (size(), any::<bool>()).prop_map(|(axis, descending)| Op::Sort { axis, descending }),
         (size(), any::<bool>()).prop_map(|(axis, descending)| Op::ArgSort { axis, descending }),
         size().prop_map(|axis| Op::Concat { axis }),
+        (0u32..4, option::of(0u32..4), any::<[bool; 3]>()).prop_map(
+            |(scale, softcap, [causal, masked, biased])| {
+                Op::Attention(AttentionOp { scale, softcap, causal, masked, biased })
+            }
+        ),
     ];
     prop_oneof![leaves, views, combinations]
 }
@@ -194,6 +201,37 @@ fn block() -> impl Strategy<Value = Block> {
         })
 }
 
+fn attention() -> impl Strategy<Value = Attention> {
+    let view = || (access(), size()).prop_map(|(access, alignment)| BufferView { access, alignment });
+    let sizes = (size(), size(), size(), size(), size(), size(), size()).prop_map(
+        |(batch, heads, kv_heads, queries, keys, width, value_width)| AttentionSizes {
+            batch,
+            heads,
+            kv_heads,
+            queries,
+            keys,
+            width,
+            value_width,
+        },
+    );
+    let read = ([view(), view(), view()], [option::of(view()), option::of(view())]);
+    (dtype(), sizes, any::<[bool; 2]>(), read, view(), option::of(view())).prop_map(
+        |(dtype, sizes, [causal, softcap], ([query, key, value], [mask, bias]), output, lse)| Attention {
+            dtype,
+            sizes,
+            causal,
+            softcap,
+            query,
+            key,
+            value,
+            mask,
+            bias,
+            output,
+            lse,
+        },
+    )
+}
+
 pub fn kernel() -> impl Strategy<Value = Kernel> {
     let pair = || [access(), access()];
     prop_oneof![
@@ -209,5 +247,6 @@ pub fn kernel() -> impl Strategy<Value = Kernel> {
         1 => (reduce_op(), dtype(), sizes(), size(), pair()).prop_map(|(op, dtype, shape, axis, accesses)| {
             Kernel::Scan(Scan { op, dtype, shape, axis, accesses })
         }),
+        1 => attention().prop_map(|attention| Kernel::Attention(Box::new(attention))),
     ]
 }

@@ -167,7 +167,7 @@ fn errors_in_graphs() {
 
 #[test]
 fn errors_in_kernels() {
-    assert_snapshot!(kernel_error("graph"), @"1:1: expected `block`, `scatter`, `sort` or `scan`, found `graph`");
+    assert_snapshot!(kernel_error("graph"), @"1:1: expected `block`, `scatter`, `sort`, `scan` or `attention`, found `graph`");
     assert_snapshot!(kernel_error("block [q 3] () {"), @"1:8: expected `p` (parallel) or `r` (reduction), found `q`");
     assert_snapshot!(kernel_error("block [] () {\n@0 = f32 align 4"), @"2:6: expected `in`, `out` or `inout`, found `f32`");
     assert_snapshot!(kernel_error("block [] () {\n@0 = in f32 }"), @"2:13: expected `align`, found `}`");

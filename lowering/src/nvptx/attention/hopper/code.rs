@@ -132,7 +132,14 @@ impl Code {
 
     /// Inline assembly. Its operands are numbered: fresh results, tied results, tied operands, operands.
     /// Gives the fresh and the tied results.
-    fn assemble(&mut self, effects: bool, text: &str, fresh: &[Ty], tied: &[Typed], operands: &[Typed]) -> Vec<Value> {
+    fn assemble(
+        &mut self,
+        effects: bool,
+        text: &str,
+        fresh: &[Ty],
+        tied: &[Typed],
+        operands: &[Typed],
+    ) -> Vec<Value> {
         let results: Vec<Ty> = fresh.iter().copied().chain(tied.iter().map(|t| t.1)).collect();
         let outputs = results.iter().map(|ty| format!("={}", ty.constraint()));
         let ties = (0..tied.len()).map(|index| (fresh.len() + index).to_string());

@@ -97,7 +97,11 @@ impl Kernel<'_> {
             let next = place.turns[1].clone();
             self.c.when(&last, |c| c.asm("bar.arrive $0, 256;", &[(next, Ty::I32)]));
         }
-        if self.tiling.cross_tile { self.chained_tiles(&place) } else { self.separate_tiles(&place) }
+        if self.tiling.cross_tile {
+            self.chained_tiles(&place)
+        } else {
+            self.separate_tiles(&place)
+        }
         self.c.when(&place.first, |c| c.asm("cp.async.bulk.wait_group 0;", &[]));
     }
 
@@ -135,7 +139,21 @@ impl Kernel<'_> {
         let values = self.descriptor(&values, self.tiling.keys as i64 * 128 >> 4);
         let factor = self.factor();
         let negative = self.c.op(format_args!("arith.negf {factor} : f32"));
-        Place { consumer, thread, lane, first, row, column, turns, own, queries, keys, values, factor, negative }
+        Place {
+            consumer,
+            thread,
+            lane,
+            first,
+            row,
+            column,
+            turns,
+            own,
+            queries,
+            keys,
+            values,
+            factor,
+            negative,
+        }
     }
 
     /// Describes a matrix in the memory of the block, in rows of 128 bytes: `leading` is a sixteenth of the
@@ -226,7 +244,8 @@ impl Kernel<'_> {
     /// Says that this warpgroup is done with a buffer.
     fn release(&mut self, place: &Place, ring: Ring, stage: &Value) {
         let barrier = self.barrier(ring, false, stage);
-        self.c.when(&place.first, |c| c.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", &[(barrier, Ty::I32)]));
+        self.c
+            .when(&place.first, |c| c.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", &[(barrier, Ty::I32)]));
     }
 
     /// Orders earlier accesses to sums and weights before the matrix instructions that come.
@@ -251,7 +270,14 @@ impl Kernel<'_> {
 
     /// The scores of a block and the sum with the block before; then the softmax of these scores. `fresh`:
     /// the scores begin another tile, whose queries are `queries`.
-    fn step(&mut self, place: &Place, queries: &Value, mut state: State, block: Option<(&Tile, Value)>, fresh: bool) -> State {
+    fn step(
+        &mut self,
+        place: &Place,
+        queries: &Value,
+        mut state: State,
+        block: Option<(&Tile, Value)>,
+        fresh: bool,
+    ) -> State {
         let key = state.key.clone();
         self.wait(Ring::Key, true, &key);
         if self.takes_turns() {
@@ -370,7 +396,8 @@ impl Kernel<'_> {
     fn announced(&mut self, query: &Turn) -> Value {
         self.wait(Ring::Query, true, query);
         let slot = self.slot(&query.stage);
-        let number = self.c.asm_results("ld.shared.b32 $0, [$1];", &[Ty::I32], &[(slot, Ty::I32)]).swap_remove(0);
+        let number =
+            self.c.asm_results("ld.shared.b32 $0, [$1];", &[Ty::I32], &[(slot, Ty::I32)]).swap_remove(0);
         self.c.shuffle("idx", &number, 0, Ty::I32)
     }
 

@@ -95,7 +95,8 @@ impl Kernel<'_> {
     /// Stores the logarithms of the sums of exponentials, if they are wanted.
     fn store_lse(&mut self, place: &Place, tile: &Tile, rows: &Rows, totals: &[Value; 2]) {
         let operand = AttentionOperand::Lse;
-        let (Some(view), Some(position)) = (self.attention.view(operand), self.attention.position(operand)) else {
+        let (Some(view), Some(position)) = (self.attention.view(operand), self.attention.position(operand))
+        else {
             return;
         };
         let strides = view.access.strides.clone();

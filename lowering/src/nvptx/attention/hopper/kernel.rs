@@ -51,7 +51,8 @@ pub(super) struct Kernel<'a> {
 
 impl<'a> Kernel<'a> {
     pub fn new(attention: &'a Attention, tiling: &'a Tiling) -> Option<Self> {
-        let moved: Option<Vec<Moved>> = MOVED.iter().map(|&operand| moved(attention, tiling, operand)).collect();
+        let moved: Option<Vec<Moved>> =
+            MOVED.iter().map(|&operand| moved(attention, tiling, operand)).collect();
         let mut kernel = Self {
             attention,
             tiling,
@@ -230,7 +231,13 @@ impl<'a> Kernel<'a> {
     }
 
     /// The coordinates of a box of one of [`MOVED`]: column, row, head, batch.
-    pub fn corner(&mut self, operand: AttentionOperand, column: usize, row: &Value, tile: &Tile) -> [Value; 4] {
+    pub fn corner(
+        &mut self,
+        operand: AttentionOperand,
+        column: usize,
+        row: &Value,
+        tile: &Tile,
+    ) -> [Value; 4] {
         let index = MOVED.iter().position(|&other| other == operand).unwrap_or_default();
         let shared = (self.attention.sizes.heads / self.attention.sizes.kv_heads) as i64;
         let walks = self.moved[index].walks;

@@ -28,8 +28,7 @@ pub(super) fn moved(attention: &Attention, tiling: &Tiling, operand: AttentionOp
     // Neighbours that are one element are one coordinate.
     let walks = [0, 1, 2].map(|axis| shape[axis] > 1 && strides[axis] != 0);
     let outer = [2, 1, 0].map(|axis| if walks[axis] { shape[axis] as u64 } else { 1 });
-    let apart =
-        [2, 1, 0].map(|axis| if walks[axis] { strides[axis] as u64 * element } else { ANY_STRIDE });
+    let apart = [2, 1, 0].map(|axis| if walks[axis] { strides[axis] as u64 * element } else { ANY_STRIDE });
     let rows = match operand {
         AttentionOperand::Query => tiling.queries(),
         AttentionOperand::Output => 64,

@@ -27,19 +27,22 @@ impl Kernel<'_> {
         let blocks = self.c.op("nvvm.read.ptx.sreg.nctaid.x : i32");
         let (zero, one) = (self.zero.clone(), self.one.clone());
         // Tile, then stage and phase of the rings. Buffers are empty at first: as if a round had passed.
-        let initial: Vec<_> = [&block, &zero, &one, &zero, &one, &zero, &one]
-            .map(|value| (value.clone(), Ty::I32))
-            .into();
-        let (region, carried) = self.c.open_while(&initial, |c, carried| c.cmp_with("ult", &carried[0], tiles));
+        let initial: Vec<_> =
+            [&block, &zero, &one, &zero, &one, &zero, &one].map(|value| (value.clone(), Ty::I32)).into();
+        let (region, carried) =
+            self.c.open_while(&initial, |c, carried| c.cmp_with("ult", &carried[0], tiles));
         let [number, qs, qp, ks, kp, vs, vp] = [0, 1, 2, 3, 4, 5, 6].map(|index| carried[index].clone());
         let query = Turn { stage: qs, phase: qp };
         let key = Turn { stage: ks, phase: kp };
         let value = Turn { stage: vs, phase: vp };
 
-        let drawn = self.c.op(format_args!("llvm.atomicrmw add %counters, {one} monotonic : !llvm.ptr<1>, i32"));
+        let drawn =
+            self.c.op(format_args!("llvm.atomicrmw add %counters, {one} monotonic : !llvm.ptr<1>, i32"));
         let next = self.c.add(&drawn, &blocks);
         let last = self.c.cmp_with("eq", &drawn, tiles - 1);
-        self.c.when(&last, |c| c.line(format_args!("llvm.store volatile {zero}, %counters : i32, !llvm.ptr<1>")));
+        self.c.when(&last, |c| {
+            c.line(format_args!("llvm.store volatile {zero}, %counters : i32, !llvm.ptr<1>"))
+        });
 
         let tile = self.tile(&number);
         let newest = self.c.with("subi", &tile.blocks, 1);

@@ -112,5 +112,10 @@ impl Kernel<'_> {
 
 /// A thread's values of one of its two rows.
 fn of_row(values: &[Value], row: usize) -> Vec<Value> {
-    values.iter().enumerate().filter(|(index, _)| index / 2 % 2 == row).map(|(_, value)| value.clone()).collect()
+    values
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| index / 2 % 2 == row)
+        .map(|(_, value)| value.clone())
+        .collect()
 }

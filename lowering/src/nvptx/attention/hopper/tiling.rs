@@ -54,7 +54,8 @@ pub(super) struct Tiling {
 fn is_copyable(view: &BufferView, extents: &[usize], element: usize) -> bool {
     let strides = view.access.strides.iter().zip(extents);
     let (outer, inner) = (&view.access.strides[..3], view.access.strides[3]);
-    let stepped = outer.iter().all(|&stride| stride >= 0 && (stride as usize * element).is_multiple_of(ACCESS_BYTES));
+    let stepped =
+        outer.iter().all(|&stride| stride >= 0 && (stride as usize * element).is_multiple_of(ACCESS_BYTES));
     let reach = strides.map(|(&stride, &extent)| stride * extent as i64).max().unwrap_or(0);
     let adjacent = inner == 1 || extents[3] == 1;
     let bounded = reach < 1 << 36 && extents.iter().all(|&extent| extent < 1 << 31);
@@ -68,8 +69,12 @@ impl Tiling {
         let element = attention.dtype.size();
         let narrow = matches!(attention.dtype, DType::F16 | DType::BF16);
         let widest = sizes.width.max(sizes.value_width);
-        let moved =
-            [AttentionOperand::Query, AttentionOperand::Key, AttentionOperand::Value, AttentionOperand::Output];
+        let moved = [
+            AttentionOperand::Query,
+            AttentionOperand::Key,
+            AttentionOperand::Value,
+            AttentionOperand::Output,
+        ];
         let copyable = moved.into_iter().all(|operand| {
             let shape = attention.operand_shape(operand);
             attention.view(operand).is_some_and(|view| is_copyable(view, &shape, element))
@@ -112,7 +117,7 @@ impl Tiling {
                 ..general
             },
             _ => Self {
-                keys: if plain { 80 } else { 48 },
+                keys: if plain { 80 } else { 32 },
                 double_query: false,
                 output_in_query: true,
                 ping_pong: false,
