@@ -136,7 +136,7 @@ impl Kernel<'_> {
         let keys = self.c.with("addi", &self.memory, self.tiling.key_offset() as i64);
         let keys = self.descriptor(&keys, 1);
         let values = self.c.with("addi", &self.memory, self.tiling.value_offset() as i64);
-        let values = self.descriptor(&values, self.tiling.keys as i64 * 128 >> 4);
+        let values = self.descriptor(&values, 8 * self.tiling.keys as i64);
         let factor = self.factor();
         let negative = self.c.op(format_args!("arith.negf {factor} : f32"));
         Place {
@@ -194,8 +194,8 @@ impl Kernel<'_> {
         let mut scores: Vec<Value> = Vec::new();
         for step in 0..self.tiling.steps {
             let (part, within) = (step / 4, 2 * (step % 4));
-            let a = self.moved_by(queries, (part * rows * 128 >> 4) + within);
-            let b = self.moved_by(&base, (part * keys * 128 >> 4) + within);
+            let a = self.moved_by(queries, 8 * part * rows + within);
+            let b = self.moved_by(&base, 8 * part * keys + within);
             let operands = [(a, Ty::I64), (b, Ty::I64)];
             let at = if step == 0 { count } else { 2 * count };
             let text = format!(

@@ -74,12 +74,12 @@ impl<'a> Kernel<'a> {
 
     /// Writes the function and returns its text.
     pub fn write(mut self) -> String {
-        let lane = self.c.shuffled_warpgroup(&self.thread);
-        let copies = self.c.cmp_with("eq", &lane, 0);
+        let warpgroup = self.c.shuffled_warpgroup(&self.thread);
+        let copies = self.c.cmp_with("eq", &warpgroup, 0);
         self.c.e.open(format_args!("scf.if {copies} {{"));
         self.produce();
         self.c.line("} else {");
-        self.consume(&lane);
+        self.consume(&warpgroup);
         self.c.e.close("}");
         self.c.line("llvm.return");
         self.c.e.close("}");
@@ -247,9 +247,9 @@ impl<'a> Kernel<'a> {
             }
             _ => tile.head.clone(),
         };
-        let [batch, head, row] = [(&tile.batch, walks[0]), (&head, walks[1]), (row, walks[2])]
+        let [batch, head] = [(&tile.batch, walks[0]), (&head, walks[1])]
             .map(|(at, walks)| if walks { at.clone() } else { self.zero.clone() });
-        [self.c.i32(column as i64), row, head, batch]
+        [self.c.i32(column as i64), row.clone(), head, batch]
     }
 
     /// PTX's name of the element type.

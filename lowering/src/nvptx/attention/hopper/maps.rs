@@ -13,10 +13,10 @@ pub(super) const BOX_COLUMNS: usize = 64;
 /// Bytes between neighbours along an axis of one element: anything that is allowed.
 const ANY_STRIDE: u64 = 16;
 
-/// A map, and the axes (batch, heads, rows) that it has more than one element along.
+/// A map, and whether it has more than one element along batch and heads.
 pub(super) struct Moved {
     pub map: TensorMap,
-    pub walks: [bool; 3],
+    pub walks: [bool; 2],
 }
 
 /// The map of one of [`MOVED`].
@@ -25,10 +25,13 @@ pub(super) fn moved(attention: &Attention, tiling: &Tiling, operand: AttentionOp
     let (shape, view) = (attention.operand_shape(operand), attention.view(operand)?);
     let element = attention.dtype.size() as u64;
     let strides = &view.access.strides;
-    // Neighbours that are one element are one coordinate.
-    let walks = [0, 1, 2].map(|axis| shape[axis] > 1 && strides[axis] != 0);
-    let outer = [2, 1, 0].map(|axis| if walks[axis] { shape[axis] as u64 } else { 1 });
-    let apart = [2, 1, 0].map(|axis| if walks[axis] { strides[axis] as u64 * element } else { ANY_STRIDE });
+    // Neighbours that are one element are one coordinate; rows are cut off where they end, also a single one.
+    let walks = [0, 1].map(|axis| shape[axis] > 1 && strides[axis] != 0);
+    let outer = [shape[2], if walks[1] { shape[1] } else { 1 }, if walks[0] { shape[0] } else { 1 }];
+    let apart = [2, 1, 0].map(|axis| match strides[axis] as u64 * element {
+        0 => ANY_STRIDE,
+        stride => stride,
+    });
     let rows = match operand {
         AttentionOperand::Query => tiling.queries(),
         AttentionOperand::Output => 64,
@@ -38,7 +41,7 @@ pub(super) fn moved(attention: &Attention, tiling: &Tiling, operand: AttentionOp
         param,
         offset: 0,
         dtype: attention.dtype,
-        sizes: [shape[3] as u64].into_iter().chain(outer).collect(),
+        sizes: std::iter::once(shape[3]).chain(outer).map(|size| size as u64).collect(),
         strides: apart.into_iter().collect(),
         box_sizes: [BOX_COLUMNS as u32, rows as u32, 1, 1].into_iter().collect(),
         swizzle: Swizzle::Bytes128,

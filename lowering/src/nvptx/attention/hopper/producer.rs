@@ -51,10 +51,7 @@ impl Kernel<'_> {
         self.copy_query(&query, &number, &tile);
 
         let carried = [&key.stage, &key.phase, &value.stage, &value.phase].map(|v| (v.clone(), Ty::I32));
-        let (blocks, from, inner) = {
-            let (region, variable, inner) = self.c.open_for(&one, &tile.blocks, &carried);
-            (region, variable, inner)
-        };
+        let (blocks, from, inner) = self.c.open_for(&one, &tile.blocks, &carried);
         let key = Turn { stage: inner[0].clone(), phase: inner[1].clone() };
         let value = Turn { stage: inner[2].clone(), phase: inner[3].clone() };
         let older = self.c.sub(&newest, &from);
@@ -96,11 +93,10 @@ impl Kernel<'_> {
     fn copy_query(&mut self, turn: &Turn, number: &Value, tile: &Tile) {
         self.wait(Ring::Query, false, turn);
         self.announce(turn, number);
-        let bytes = 2 * self.tiling.queries() * self.tiling.width;
         let stage = self.c.with("muli", &turn.stage, self.tiling.query_bytes() as i64);
         let target = self.c.add(&self.memory, &stage);
-        let row = tile.row.clone();
-        self.copy_boxes(AttentionOperand::Query, Ring::Query, turn, bytes, &target, &row, tile);
+        let full = self.barrier(Ring::Query, true, &turn.stage);
+        self.copy_boxes(AttentionOperand::Query, &full, &target, &tile.row, tile);
     }
 
     /// Copies block `block` of keys or values once its buffer is empty.
@@ -114,30 +110,28 @@ impl Kernel<'_> {
         let target = self.c.add(&self.memory, &stage);
         let target = self.c.with("addi", &target, offset as i64);
         let row = self.c.with("muli", block, self.tiling.keys as i64);
-        self.copy_boxes(operand, ring, turn, bytes, &target, &row, tile);
+        let full = self.barrier(ring, true, &turn.stage);
+        self.copy_boxes(operand, &full, &target, &row, tile);
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all of them say what is copied where")]
+    /// Starts the copies of rows from `row` on to memory of the block; `full` counts their bytes.
     fn copy_boxes(
         &mut self,
         operand: AttentionOperand,
-        ring: Ring,
-        turn: &Turn,
-        bytes: usize,
+        full: &Value,
         target: &Value,
         row: &Value,
         tile: &Tile,
     ) {
-        let full = self.barrier(ring, true, &turn.stage);
-        let count = self.c.i32(bytes as i64);
-        let text = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;";
-        self.c.asm(text, &[(full.clone(), Ty::I32), (count, Ty::I32)]);
-        let map = MOVED.iter().position(|&other| other == operand).unwrap_or_default();
         let (columns, rows) = match operand {
             AttentionOperand::Query => (self.tiling.width, self.tiling.queries()),
             AttentionOperand::Key => (self.tiling.width, self.tiling.keys),
             _ => (self.tiling.value_width, self.tiling.keys),
         };
+        let bytes = self.c.i32(2 * (columns * rows) as i64);
+        let text = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;";
+        self.c.asm(text, &[(full.clone(), Ty::I32), (bytes, Ty::I32)]);
+        let map = MOVED.iter().position(|&other| other == operand).unwrap_or_default();
         for part in 0..columns / BOX_COLUMNS {
             let at = self.c.with("addi", target, (part * rows * 2 * BOX_COLUMNS) as i64);
             let corner = self.corner(operand, part * BOX_COLUMNS, row, tile);

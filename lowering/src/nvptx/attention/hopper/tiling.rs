@@ -58,8 +58,9 @@ fn is_copyable(view: &BufferView, extents: &[usize], element: usize) -> bool {
         outer.iter().all(|&stride| stride >= 0 && (stride as usize * element).is_multiple_of(ACCESS_BYTES));
     let reach = strides.map(|(&stride, &extent)| stride * extent as i64).max().unwrap_or(0);
     let adjacent = inner == 1 || extents[3] == 1;
+    let distinct = outer[2] != 0 || extents[2] == 1;
     let bounded = reach < 1 << 36 && extents.iter().all(|&extent| extent < 1 << 31);
-    stepped && adjacent && bounded && view.alignment.is_multiple_of(ACCESS_BYTES)
+    stepped && adjacent && distinct && bounded && view.alignment.is_multiple_of(ACCESS_BYTES)
 }
 
 impl Tiling {
@@ -102,13 +103,13 @@ impl Tiling {
         };
         let long = !attention.causal || sizes.queries > MANY_QUERIES;
         let mut tiling = match widest {
-            ..=64 if plain => {
+            0..=64 if plain => {
                 let consumers = if long { 3 } else { 2 };
                 let cross_tile = !attention.causal;
                 Self { consumers, cross_tile, late_rescale: false, chains: 4, ..general }
             }
-            ..=128 => Self { cross_tile: plain, ..general },
-            ..=192 => Self {
+            0..=128 => Self { cross_tile: plain, ..general },
+            129..=192 => Self {
                 keys: if plain { 96 } else { 48 },
                 double_query: false,
                 output_in_query: true,
