@@ -3,6 +3,7 @@
 
 mod activations;
 mod agreement;
+mod attention;
 mod contractions;
 mod contractions_gpu;
 mod convolutions;
