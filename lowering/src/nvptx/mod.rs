@@ -3,8 +3,8 @@
 //! - [`map`]: blocks without reductions;
 //! - [`row`]: blocks that reduce;
 //! - [`contraction`]: blocks with a contraction;
-//! - [`scatter`], [`scan`], [`sort`]: what is no block, as scalar code.
-        Kernel::Attention(attention) => attention::lower(attention, target)?,
+//! - [`scatter`], [`scan`], [`sort`]: what is no block, as scalar code;
+//! - [`attention`].
 //!
 //! A payload is the code of one thread. Its place in the grid, its memory accesses and what it exchanges
 //! with other threads are explicit operations of the llvm and nvvm dialects; its arithmetic is linalg on
