@@ -128,6 +128,26 @@ fn events_order_streams_of_different_devices() {
 }
 
 #[test]
+fn events_order_streams_of_two_cuda_devices() {
+    let devices = cuda_devices();
+    for (here, there) in devices.iter().flat_map(|here| devices.iter().map(move |there| (here, there))) {
+        let (first, second) = (here.stream().unwrap(), there.stream().unwrap());
+        let slow = kernel_on(here, "slow", &[(SLOW_TRIPLE_ADD, 1)], 0);
+        let fast = kernel_on(there, "fast", &[(TRIPLE_ADD, 1)], 0);
+        let (buffer, other) = (zeros(&first, 1), zeros(&second, 1));
+        for round in 0..5 {
+            launch(&first, &slow, &buffer, &[round]);
+            let event = first.record();
+            second.wait(&event);
+            launch(&second, &fast, &other, &[round]);
+            second.synchronize().unwrap();
+            assert!(event.is_done());
+        }
+        assert_eq!((words(&first, &buffer), words(&second, &other)), (vec![tripled(5)], vec![tripled(5)]));
+    }
+}
+
+#[test]
 fn devices_take_neither_each_others_buffers_nor_kernels() {
     let host = device(1);
     let (here, kernel) = (host.stream().unwrap(), kernel_on(&host, "host's", &[(ADD, 1)], 0));

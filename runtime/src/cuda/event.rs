@@ -87,7 +87,7 @@ pub(crate) struct CudaEvent {
 }
 
 impl CudaEvent {
-    /// The place after everything queued so far. The context is current.
+    /// The place after everything queued so far.
     pub(super) fn record(lane: &Arc<Lane>) -> Result<Self, RuntimeError> {
         // Read first: the event covers at least what was queued by then.
         let sequence = lane.submitted();

@@ -82,8 +82,9 @@ impl Lane {
         self.reached.fetch_max(sequence, Ordering::AcqRel);
     }
 
-    /// An event at the place after everything queued so far. The context is current.
+    /// An event at the place after everything queued so far.
     pub(super) fn mark(&self) -> Result<RawEvent, RuntimeError> {
+        self.context.enter()?;
         let event = self.events.take()?;
         // SAFETY: event and stream live, and are of the same context.
         match unsafe { call!(self.context, cuEventRecord(event.0, self.raw)) } {
@@ -105,8 +106,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Lets later work wait for an event. The context is current.
+    /// Lets later work wait for an event, which may be one of another device.
     pub(super) fn wait(&self, event: &RawEvent) -> Result<(), RuntimeError> {
+        self.context.enter()?;
         // SAFETY: both live. The stream waits for the place the event has now.
         unsafe { call!(self.context, cuStreamWaitEvent(self.raw, event.0, 0))? };
         // A wait is work, too: a place after it is another than one before.
@@ -146,8 +148,7 @@ impl Order for Lane {
             return None;
         }
         // A stream that cannot be marked is waited for instead; if that fails, too, the device is lost.
-        let marked = self.context.enter().and_then(|()| Self::mark(self));
-        match marked {
+        match Self::mark(self) {
             Ok(event) => Some(Mark { events: self.events.clone(), event: Some(event) }),
             Err(_) => {
                 self.finish();
