@@ -1,6 +1,6 @@
 //! Which workloads there are, by the kind of device they are meant for.
 
-use crate::{Setup, gpt2, kernels, training};
+use crate::{Setup, gpt2, kernels, replay, training};
 use burn::tensor::DType::{BF16, F16, F32, Flex32};
 
 /// For a host.
@@ -24,6 +24,10 @@ pub const CPU: &[(&str, Setup)] = &[
     ("attention_f32", |d| kernels::attention(d, [4, 8, 512, 64], true, F32)),
     ("embedding_f32", kernels::lookup),
     ("op_overhead_100", kernels::overhead),
+    ("graph_replay_100", |d| replay::additions(d, false)),
+    ("graph_replay_100_launches", |d| replay::additions(d, true)),
+    ("mlp_step_8_eager", |d| replay::mlp_step(d, false)),
+    ("mlp_step_8_replay", |d| replay::mlp_step(d, true)),
     ("mlp_train_f32", training::mlp_train),
     ("cnn_train_f32", training::cnn_train),
     ("gpt_block_train_f32", training::gpt_block_train),
@@ -49,6 +53,10 @@ pub const CUDA: &[(&str, Setup)] = &[
     ("attention_causal_bf16", |d| kernels::attention(d, [8, 16, 4096, 128], true, BF16)),
     ("conv2d_bf16", |d| kernels::convolution(d, [64, 256, 56], BF16)),
     ("op_overhead_100", kernels::overhead),
+    ("graph_replay_100", |d| replay::additions(d, false)),
+    ("graph_replay_100_launches", |d| replay::additions(d, true)),
+    ("mlp_step_8_eager", |d| replay::mlp_step(d, false)),
+    ("mlp_step_8_replay", |d| replay::mlp_step(d, true)),
     ("gpt2_small_train_bf16", gpt2::train),
     ("mlp_train_f32", training::mlp_train),
     ("tiny_mlp_latency", training::tiny_mlp),

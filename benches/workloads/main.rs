@@ -15,6 +15,7 @@ mod check;
 mod gpt2;
 mod kernels;
 mod lists;
+mod replay;
 mod training;
 
 use burn::prelude::*;

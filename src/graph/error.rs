@@ -32,6 +32,17 @@ pub enum CaptureError {
          then"
     )]
     Read,
+    /// Another thread used a tensor of the capture.
+    #[error(
+        "another thread uses a tensor of the captured closure: what it does with it cannot be part of the recording"
+    )]
+    Shared,
+    /// The closure works on several devices.
+    #[error("the captured closure also works on {device}: a graph belongs to one device")]
+    Elsewhere {
+        /// The other device.
+        device: String,
+    },
     /// A graph was replayed within the capture.
     #[error("the captured closure replays another graph, which cannot be part of a recording")]
     Replayed,

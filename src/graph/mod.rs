@@ -76,20 +76,23 @@ pub(crate) fn start(device: MlirDevice) -> Result<(), MlirError> {
         Some(session) if session.is_capturing() => return Err(CaptureError::Nested.into()),
         Some(_) => {}
     }
-    let flushed = window.flush();
+    let ready = window.flush().and_then(|()| record::elsewhere(device));
     let mut session = window.session();
-    if flushed.is_err() {
-        *session = None;
-    } else if let Some(session) = &mut *session {
-        session.begin();
+    match (ready, &mut *session) {
+        (Ok(elsewhere), Some(session)) => session.begin(elsewhere),
+        (Err(error), _) => {
+            *session = None;
+            return Err(error);
+        }
+        (Ok(_), None) => return Err(CaptureError::NotPrepared.into()),
     }
-    flushed
+    Ok(())
 }
 
 /// The captured run is over.
 pub(crate) fn stop(device: MlirDevice) -> Result<MlirGraph, MlirError> {
     let window = record::window(device)?;
-    let flushed = window.flush();
+    let ready = window.flush().and_then(|()| record::elsewhere(device));
     let mut session = {
         let mut current = window.session();
         match current.take_if(|session| session.is_capturing()) {
@@ -97,10 +100,11 @@ pub(crate) fn stop(device: MlirDevice) -> Result<MlirGraph, MlirError> {
             None => return Err(CaptureError::NotCapturing.into()),
         }
     };
-    if let Err(error) = flushed {
+    let elsewhere = ready.unwrap_or_else(|error| {
         session.fail(CaptureError::Failed { reason: error.to_string() });
-    }
-    let (mut batches, start) = session.finish()?;
+        Default::default()
+    });
+    let (mut batches, start) = session.finish(&elsewhere)?;
     let inputs = compare(&session.entries, session.first, start)?;
     for phase in in_order(&window, &inputs.carries)?.into_iter().rev() {
         batches.insert(0, window.copies(&phase)?);
@@ -120,9 +124,7 @@ pub(crate) fn replay(device: MlirDevice, graph: &MlirGraph) -> Result<(), MlirEr
         return Err(CaptureError::OtherDevice { captured, asked }.into());
     }
     let own = record::window(device)?;
-    if let Some(session) = &mut *own.session() {
-        session.fail(CaptureError::Replayed);
-    }
+    record::fail_captures(&CaptureError::Replayed);
     // What was recorded before works on what the last replay left, or writes what this one reads.
     own.flush()?;
     if let Some(stale) = pins.iter().find(|pin| pin.is_stale()) {

@@ -1,7 +1,7 @@
 //! What a thread does from `graph_prepare` to the end of the capture.
 
 use super::CaptureError;
-use crate::record::{Block, Storage};
+use crate::record::{Block, Elsewhere, Storage};
 use burn_mlir_ir::{DType, Graph, Layout, Shape, ValueId};
 use burn_mlir_runtime::{Batch, Buffer};
 use std::collections::VecDeque;
@@ -26,6 +26,8 @@ struct Capture {
     start: usize,
     batches: Vec<Batch>,
     failure: Option<CaptureError>,
+    /// What the thread had done on other devices.
+    elsewhere: Elsewhere,
 }
 
 /// Where a block comes from, if a session saw it made.
@@ -89,9 +91,10 @@ impl Session {
     }
 
     /// The runs before the capture are over.
-    pub(crate) fn begin(&mut self) {
+    pub(super) fn begin(&mut self, elsewhere: Elsewhere) {
         self.nodes = 0;
-        self.capture = Some(Capture { start: self.next(), batches: Vec::new(), failure: None });
+        let start = self.next();
+        self.capture = Some(Capture { start, batches: Vec::new(), failure: None, elsewhere });
     }
 
     /// Whether this is within the captured run.
@@ -114,11 +117,14 @@ impl Session {
     }
 
     /// The launches of the captured run and the number of its first entry.
-    pub(super) fn finish(&mut self) -> Result<(Vec<Batch>, usize), CaptureError> {
-        match self.capture.take() {
-            None => Err(CaptureError::NotCapturing),
-            Some(Capture { failure: Some(error), .. }) => Err(error),
-            Some(capture) => Ok((capture.batches, capture.start)),
+    pub(super) fn finish(&mut self, elsewhere: &Elsewhere) -> Result<(Vec<Batch>, usize), CaptureError> {
+        let Some(capture) = self.capture.take() else { return Err(CaptureError::NotCapturing) };
+        if let Some(error) = capture.failure {
+            return Err(error);
+        }
+        match elsewhere.iter().find(|now| !capture.elsewhere.contains(now)) {
+            Some((device, _)) => Err(CaptureError::Elsewhere { device: device.to_string() }),
+            None => Ok((capture.batches, capture.start)),
         }
     }
 

@@ -53,6 +53,27 @@ fn known_window(device: MlirDevice) -> Option<Arc<Window>> {
     })
 }
 
+/// Gives up the captures of the calling thread, on all devices.
+pub(crate) fn fail_captures(error: &CaptureError) {
+    WINDOWS.with(|windows| {
+        for (_, window) in &*windows.borrow() {
+            if let Some(session) = &mut *window.session() {
+                session.fail(error.clone());
+            }
+        }
+    });
+}
+
+/// How far the calling thread has got on its other devices, with nothing left to start there.
+pub(crate) fn elsewhere(device: MlirDevice) -> Result<Elsewhere, MlirError> {
+    let windows = WINDOWS.with(|windows| windows.borrow().clone());
+    let others = windows.iter().filter(|(owner, _)| *owner != device);
+    others.map(|(owner, window)| window.flush().map(|()| (*owner, window.progress()))).collect()
+}
+
+/// See [`elsewhere`].
+pub(crate) type Elsewhere = SmallVec<[(MlirDevice, u64); 1]>;
+
 /// Records one operation on the calling thread's window of `device` and returns its lazy result.
 /// A failed operand makes a failed result; nothing is checked here (callers do, see `ops`).
 pub(crate) fn record(
@@ -158,11 +179,7 @@ fn upload(engine: &Engine, bytes: &[u8], shape: &Shape, made: Option<Made>) -> R
 
 /// Computes a tensor and copies it to the host.
 pub(crate) fn into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError> {
-    if let Some(window) = known_window(tensor.device)
-        && let Some(session) = &mut *window.session()
-    {
-        session.fail(CaptureError::Read);
-    }
+    fail_captures(&CaptureError::Read);
     let mut storage = tensor.state.compute()?;
     if !storage.layout.is_contiguous() {
         // A cast to its own type is a computation, so its result is laid out row-major.

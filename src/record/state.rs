@@ -120,7 +120,7 @@ impl TensorState {
     /// Flushes the window the value is recorded in unless that is `own`.
     pub(super) fn leave_other_windows(&self, own: &Arc<Window>) -> Result<(), MlirError> {
         match self.recorded_in() {
-            Some(window) if !Arc::ptr_eq(&window, own) => window.flush(),
+            Some(window) if !Arc::ptr_eq(&window, own) => window.flush_for_another(),
             _ => Ok(()),
         }
     }

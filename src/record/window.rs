@@ -192,8 +192,27 @@ impl Window {
         self.start(&mut self.recording.lock(), Stream::submit)
     }
 
+    /// Starts what is recorded, of which another thread needs a value.
+    pub(super) fn flush_for_another(&self) -> Result<(), MlirError> {
+        self.share();
+        self.flush()
+    }
+
+    /// A value of this window leaves the thread, or is read.
+    fn share(&self) {
+        if let Some(session) = &mut *self.session() {
+            session.fail(CaptureError::Shared);
+        }
+    }
+
+    /// A number that grows with everything that is started.
+    pub(super) fn progress(&self) -> u64 {
+        self.recording.lock().generation
+    }
+
     /// Starts what is recorded and waits for it, without waking the stream's own thread.
     pub(super) fn finish(&self) -> Result<(), MlirError> {
+        self.share();
         self.start(&mut self.recording.lock(), Stream::run)
     }
 

@@ -1,7 +1,7 @@
 //! Graphs and other threads.
 
-use super::{record, refresh, replay, tensor, values};
-use crate::support::devices::{current, each};
+use super::{record, refresh, refusal, replay, tensor, values};
+use crate::support::devices::{current, each, gpu};
 use burn::prelude::*;
 use burn_backend::Backend;
 use burn_mlir::{Mlir, MlirDevice, MlirGraph};
@@ -110,4 +110,35 @@ fn a_graph_may_be_replayed_elsewhere() {
             assert_eq!(values(&(state.clone() + 1.0)), [expected + 1.0, 2.0 * expected + 1.0]);
         }
     });
+}
+
+#[test]
+fn a_closure_that_works_elsewhere_is_refused() {
+    each(|| {
+        let x = tensor(&[1.0, 2.0]);
+        let (sum, reason) = refusal(|| {
+            let y = x.clone() * 2.0;
+            thread::scope(|scope| scope.spawn(|| (y.clone() + 1.0).sum()).join().unwrap())
+        });
+        assert!(reason.contains("another thread"), "{reason}");
+        assert_eq!(values(&sum), [8.0]);
+        let (read, reason) = refusal(|| {
+            let y = x.clone() * 2.0;
+            thread::scope(|scope| scope.spawn(|| values(&y)).join().unwrap())
+        });
+        assert!(reason.contains("another thread"), "{reason}");
+        assert_eq!(read, [2.0, 4.0]);
+    });
+    if let Some(gpu) = gpu() {
+        let x = on(gpu, 1.0);
+        let host = on(MlirDevice::Cpu, 5.0);
+        let run = || (x.clone() * 2.0, host.clone() * 2.0);
+        Mlir::graph_prepare(&gpu).unwrap();
+        let _ = run();
+        Mlir::graph_start_capture(&gpu).unwrap();
+        let (y, there) = run();
+        let reason = Mlir::graph_stop_capture(&gpu).unwrap_err().to_string();
+        assert!(reason.contains("also works on cpu"), "{reason}");
+        assert_eq!((values(&y), values(&there)), (vec![2.0, 4.0], vec![10.0, 12.0]));
+    }
 }
