@@ -14,6 +14,7 @@ mod failure;
 mod graphs;
 mod guide;
 mod indexing;
+mod memory_kernels;
 mod pools;
 mod randomness;
 mod recorded;
