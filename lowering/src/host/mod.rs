@@ -17,6 +17,8 @@ pub(crate) mod tiles;
 mod transpose;
 mod walk;
 
+pub(crate) use stages::instruction_cost;
+
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Access, Block, DType, DimKind, DomainDim, HostTarget, Instr};
 

@@ -126,7 +126,8 @@ fn is_reduction(instr: &Instr) -> bool {
     matches!(instr, Instr::Reduce(..) | Instr::ArgReduce(..) | Instr::Contract(..))
 }
 
-fn instruction_cost(instr: &Instr) -> usize {
+/// Instructions of a statement, roughly.
+pub(crate) fn instruction_cost(instr: &Instr) -> usize {
     use UnaryOp::*;
     match instr {
         Instr::Scalar { .. } | Instr::Constant { .. } => 0,

@@ -124,7 +124,14 @@ fn gelu([m, n, k]: [usize; 3], dtype: &str) -> String {
 
 #[test]
 fn a_layer_with_its_activation() {
-    for shape in [[8192, 16384, 4096], [1024, 1024, 1024], [100, 200, 64]] {
-        check(&gelu(shape, "bf16"));
+    // With several tiles for each block, one is finished while the next is multiplied.
+    for (shape, deferred) in
+        [([8192, 16384, 4096], true), ([1024; 3], false), ([4096, 3000, 1096], true), ([100, 200, 64], false)]
+    {
+        let emitted = check(&gelu(shape, "bf16"));
+        assert_eq!(emitted.ptx.contains("ldmatrix"), deferred, "{shape:?}\n{}", emitted.ptx);
+        assert!(emitted.ptx.contains("cp.async.bulk.tensor.2d.global.shared::cta"), "{}", emitted.ptx);
+        // Both halves of a pair at once.
+        assert!(emitted.ptx.contains("add.rn.bf16x2") && emitted.ptx.contains("cvt.rn.bf16x2.f32"));
     }
 }

@@ -1,10 +1,12 @@
 //! The warpgroups that multiply: each has 64 rows of a tile.
 
 use super::descriptor::{Descriptor, STEPS, stage_units};
+use super::epilogue::Finisher;
 use super::fragment::{self, Fragment};
 use super::int::{int, int_by, int_is, int_op};
 use super::kernel::{Kernel, address};
-use super::plan::{ROW_BYTES, ROWS, WARPGROUP};
+use super::place::Place;
+use super::plan::{ROW_BYTES, ROWS, STEP_COLUMNS, WARPGROUP};
 use super::problem::Major;
 use super::ring::Turn;
 use crate::LoweringError;
@@ -44,20 +46,57 @@ impl Kernel<'_> {
         let mut finish = self.finisher(&consumer)?;
         let e = self.e();
         let turn = Turn { stage: int(e, 0), parity: int(e, 0) };
+        if self.plan.deferred {
+            self.consume_deferred(&consumer, &mut finish, turn)?;
+        } else {
+            let work = self.open_work(turn);
+            let place = self.place(&work.number);
+            let products = self.products(&consumer, &place.slices, &work.turn, None)?;
+            finish.locate(self, &place, None)?;
+            finish.load_early(self, &place);
+            let sums = self.sums(&consumer, &products);
+            finish.write(self, &place, &sums)?;
+            work.close(self.e(), &products.turn);
+        }
+        finish.end(self);
+        Ok(())
+    }
+
+    /// Finishes each tile while the next one is multiplied.
+    fn consume_deferred(
+        &mut self,
+        consumer: &Consumer,
+        finish: &mut Finisher<'_>,
+        turn: Turn,
+    ) -> Result<(), LoweringError> {
+        let grid = self.plan.grid;
         let work = self.open_work(turn);
-        let place = self.place(&work.number);
-        let products = self.products(&consumer, &place.slices, &work.turn);
-        finish.before_sums(self, &place)?;
+        let e = self.e();
+        let previous = int_by(e, "subi", &work.number, grid);
+        let first = int(e, 0);
+        let any = e.op(format_args!("arith.cmpi sge, {previous}, {first} : i32"));
+        let previous = e.op(format_args!("arith.select {any}, {previous}, {} : i32", work.number));
+        // All tiles have the same slices.
+        let place = self.place(&previous);
+        finish.locate(self, &place, Some(any))?;
+        let products = self.products(consumer, &place.slices, &work.turn, Some((&*finish, &place)))?;
+        let sums = self.sums(consumer, &products);
+        finish.keep(self, &sums);
+        work.close(self.e(), &products.turn);
+        let last = self.last_work();
+        let place = self.place(&last);
+        finish.locate(self, &place, None)?;
+        finish.finish_last(self, &place)
+    }
+
+    /// The sums, when all products are there.
+    fn sums(&mut self, consumer: &Consumer, products: &Products) -> Vec<Value> {
         let columns = self.plan.columns;
         let sums = settled(self.e(), &products.sums, columns);
         if self.overlaps() {
             self.ring.release(&mut self.writer.emitter, &products.last, &consumer.releasing);
         }
-        finish.write(self, &place, &sums)?;
-        let e = &mut self.writer.emitter;
-        work.close(e, &products.turn);
-        finish.end(self);
-        Ok(())
+        sums
     }
 
     fn consumer(&mut self) -> Consumer {
@@ -90,30 +129,61 @@ impl Kernel<'_> {
         self.plan.two_under_way() && !self.problem.left_in_registers()
     }
 
-    /// Multiplies the slices of a part of the sum.
-    fn products(&mut self, consumer: &Consumer, [from, to]: &[Value; 2], turn: &Turn) -> Products {
+    /// Multiplies the slices of a part of the sum; what is given finishes another tile meanwhile.
+    fn products(
+        &mut self,
+        consumer: &Consumer,
+        [from, to]: &[Value; 2],
+        turn: &Turn,
+        other: Option<(&Finisher<'_>, &Place)>,
+    ) -> Result<Products, LoweringError> {
         let overlap = self.overlaps();
         let structure = sums_type(self.plan.columns);
         // The first slice is not summed to anything: accumulators that were set to zero would make the
         // assembler wait between the instructions.
         let undefined = self.e().op(format_args!("llvm.mlir.undef : {structure}"));
-        let first = self.slice(consumer, turn, &undefined, true);
+        let sums = self.slice(consumer, turn, &undefined, true);
         let e = &mut self.writer.emitter;
         if !overlap {
             e.line("nvvm.wgmma.wait.group.sync.aligned 0");
             self.ring.release(e, &turn.stage, &consumer.releasing);
         }
         let next = self.ring.next(e, turn);
+        let mut products = Products { sums, last: turn.stage.clone(), turn: next };
+        let mut second = int_by(e, "addi", from, 1);
+        if other.is_some() {
+            let (first, steps) = (second, self.plan.columns / STEP_COLUMNS);
+            second = int_by(self.e(), "addi", &first, steps);
+            products = self.more(consumer, [&first, &second], products, other)?;
+        }
+        self.more(consumer, [&second, to], products, None)
+    }
+
+    /// Multiplies more slices.
+    fn more(
+        &mut self,
+        consumer: &Consumer,
+        [from, to]: [&Value; 2],
+        products: Products,
+        other: Option<(&Finisher<'_>, &Place)>,
+    ) -> Result<Products, LoweringError> {
+        let overlap = self.overlaps();
+        let structure = sums_type(self.plan.columns);
+        let e = &mut self.writer.emitter;
         let one = int(e, 1);
-        let second = int_by(e, "addi", from, 1);
         let [number, stage, parity, last, sums, result] = [(); 6].map(|()| e.fresh());
         e.open(format_args!(
-            "{result}:4 = scf.for {number} = {second} to {to} step {one} iter_args({stage} = {}, \
-             {parity} = {}, {last} = {}, {sums} = {first}) -> (i32, i32, i32, {structure}) : i32 {{",
-            next.stage, next.parity, turn.stage
+            "{result}:4 = scf.for {number} = {from} to {to} step {one} iter_args({stage} = {}, \
+             {parity} = {}, {last} = {}, {sums} = {}) -> (i32, i32, i32, {structure}) : i32 {{",
+            products.turn.stage, products.turn.parity, products.last, products.sums
         ));
         let turn = Turn { stage, parity };
+        let step = int_op(e, "subi", &number, from);
+        let begun = other.map(|(finish, place)| finish.begin_step(self, place, &step));
         let next_sums = self.slice(consumer, &turn, &sums, false);
+        if let (Some((finish, place)), Some(begun)) = (other, begun) {
+            finish.finish_step(self, place, &step, begun)?;
+        }
         let e = &mut self.writer.emitter;
         e.line(format_args!("nvvm.wgmma.wait.group.sync.aligned {}", usize::from(overlap)));
         let done = if overlap { &last } else { &turn.stage };
@@ -125,7 +195,7 @@ impl Kernel<'_> {
         ));
         e.close("}");
         let part = |position: usize| format!("{result}#{position}");
-        Products { sums: part(3), last: part(2), turn: Turn { stage: part(0), parity: part(1) } }
+        Ok(Products { sums: part(3), last: part(2), turn: Turn { stage: part(0), parity: part(1) } })
     }
 
     /// Multiplies a slice, once it is there, and adds the products to `sums`; does not wait for them.

@@ -1,10 +1,10 @@
 //! The function: a block of threads walks over tiles; its first warpgroup copies, the others multiply.
 
 use super::SYMBOL;
-use super::int::{int, int_by, int_is};
+use super::int::{int, int_by, int_is, int_op};
 use super::place::Place;
 use super::plan::{Plan, WARPGROUP};
-use super::problem::Problem;
+use super::problem::{Problem, points};
 use super::results::Results;
 use super::ring::{Ring, Turn};
 use crate::LoweringError;
@@ -96,9 +96,25 @@ impl<'a> Kernel<'a> {
         Ok(self.writer.finish())
     }
 
+    /// Pieces of work of all blocks.
+    fn work(&self) -> usize {
+        self.plan.matrix_tiles() * points(&self.problem.batch) * self.plan.splits
+    }
+
+    /// The number of this block's last piece of work.
+    pub fn last_work(&mut self) -> Value {
+        let (last, grid) = (self.work() - 1, self.plan.grid);
+        let e = self.e();
+        let first = e.op("nvvm.read.ptx.sreg.ctaid.x : i32");
+        let last = int(e, last);
+        let rest = int_op(e, "subi", &last, &first);
+        let rest = int_by(e, "remui", &rest, grid);
+        int_op(e, "subi", &last, &rest)
+    }
+
     /// Opens the loop over this block's work, from a place in the ring on.
     pub fn open_work(&mut self, turn: Turn) -> Work {
-        let all = self.plan.matrix_tiles() * super::problem::points(&self.problem.batch) * self.plan.splits;
+        let all = self.work();
         let grid = self.plan.grid;
         let e = self.e();
         let first = e.op("nvvm.read.ptx.sreg.ctaid.x : i32");

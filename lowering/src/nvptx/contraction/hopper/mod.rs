@@ -38,7 +38,7 @@ pub(super) fn lower(
 ) -> Result<Option<Payload>, LoweringError> {
     let Some(problem) = Problem::of(block, contraction) else { return Ok(None) };
     let results = Results::of(&problem);
-    let Some(plan) = Plan::of(&problem, target, !results.maps.is_empty()) else { return Ok(None) };
+    let Some(plan) = Plan::of(&problem, target, results.demand) else { return Ok(None) };
     let text = kernel::Kernel::new(&problem, &plan, &results).write()?;
     let depth = plan::depth(&problem);
     let mut tensor_maps = vec![

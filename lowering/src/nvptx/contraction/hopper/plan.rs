@@ -1,6 +1,7 @@
 //! Which tiles a contraction is cut into: the cheapest by a model of waves, bytes and instructions.
 
 use super::problem::{Problem, points};
+use super::results::COLUMNS;
 use burn_mlir_ir::{COUNTER_WORDS, NvptxTarget};
 
 /// Rows of a consumer's part of a tile: those of one matrix instruction.
@@ -12,6 +13,9 @@ pub(super) const ROW_BYTES: usize = 128;
 
 /// Bytes of a buffer for results: 64 rows of 128 bytes.
 pub(super) const STORE_BYTES: usize = ROWS * ROW_BYTES;
+
+/// Columns of a step of a deferred epilogue.
+pub(super) const STEP_COLUMNS: usize = 16;
 
 /// Threads of a warpgroup.
 pub(super) const WARPGROUP: usize = 128;
@@ -47,6 +51,17 @@ const EPILOGUE_COLUMN: usize = 6;
 /// ... and until the last block knows that the others' partial sums are there.
 const MEETING: usize = 2500;
 
+/// What a block's results ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Demand {
+    /// Results that go through workgroup memory.
+    pub staged: usize,
+    /// Instructions for an element, roughly.
+    pub cost: usize,
+    /// Whether the epilogue can run while the next tile is multiplied, and is worth it.
+    pub deferrable: bool,
+}
+
 /// How a contraction is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -58,6 +73,8 @@ pub(super) struct Plan {
     pub stages: usize,
     /// Buffers for results of each consumer.
     pub store_buffers: usize,
+    /// Whether the epilogue of a tile runs while the next one is multiplied.
+    pub deferred: bool,
     /// Parts a sum is cut into, each of another block of threads.
     pub splits: usize,
     /// Slices of the sum of a part.
@@ -71,8 +88,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Decides; `results` says whether results go through workgroup memory.
-    pub fn of(problem: &Problem<'_>, target: &NvptxTarget, results: bool) -> Option<Self> {
+    /// Decides.
+    pub fn of(problem: &Problem<'_>, target: &NvptxTarget, results: Demand) -> Option<Self> {
         let candidates = TILES.iter().flat_map(|&(consumers, columns)| {
             (1..=MAX_SPLITS).filter_map(move |splits| {
                 Self::with(problem, target.multiprocessors, consumers, columns, splits, results)
@@ -88,7 +105,7 @@ impl Plan {
         consumers: usize,
         columns: usize,
         splits: usize,
-        results: bool,
+        results: Demand,
     ) -> Option<(usize, Self)> {
         let tiles =
             [points(&problem.rows).div_ceil(ROWS * consumers), points(&problem.columns).div_ceil(columns)];
@@ -104,34 +121,45 @@ impl Plan {
         let blocks = matrices * splits;
         i32::try_from(blocks).ok()?;
         let grid = blocks.min(multiprocessors);
-        let store_buffers = match (results, columns) {
-            (false, _) => 0,
-            (true, 256) => 4,
-            (true, 128) => 2,
-            (true, _) => 1,
+        // With one tile for each block there is no next one.
+        let deferred =
+            results.deferrable && splits == 1 && blocks > multiprocessors && all > columns / STEP_COLUMNS;
+        let store_buffers = match (results.staged, columns) {
+            _ if deferred => columns / COLUMNS,
+            (0, _) => 0,
+            (staged, 256) => staged.max(4),
+            (staged, 128) => staged.max(2),
+            (staged, _) => staged,
         };
         let mut plan = Self {
             consumers,
             columns,
             stages: 0,
             store_buffers,
+            deferred,
             splits,
             slices: part,
             tiles,
             raster: if tiles[0] <= RASTER { tiles[0] } else { RASTER },
             grid,
         };
-        let room = WORKGROUP_BYTES - plan.store_bytes();
+        let room = WORKGROUP_BYTES.checked_sub(plan.store_bytes())?;
         plan.stages = (room / (plan.stage_bytes() + STAGE_BARRIER_BYTES)).min(MAX_STAGES);
+        if plan.stages < 2 {
+            return None;
+        }
         // A matrix instruction of n columns and 32 bytes of the sum takes n / 2 cycles.
         let multiply = consumers * columns * 2;
         let slice = multiply.max(plan.stage_bytes() / BYTES_PER_CYCLE);
-        let mut tile = part * slice + EPILOGUE + EPILOGUE_COLUMN * columns;
+        // A multiprocessor has 128 lanes.
+        let epilogue = EPILOGUE + EPILOGUE_COLUMN * columns + results.cost * consumers * columns * ROWS / 128;
+        let mut tile = part * slice + if deferred { EPILOGUE } else { epilogue };
         if splits > 1 {
             let partial = consumers * ROWS * columns * 4;
             tile += (1 + splits) * partial / PARTIAL_BYTES_PER_CYCLE + MEETING;
         }
-        Some((START + blocks.div_ceil(multiprocessors) * tile, plan))
+        let last = if deferred { epilogue } else { 0 };
+        Some((START + last + blocks.div_ceil(multiprocessors) * tile, plan))
     }
 
     /// Threads of a block: a warpgroup that copies and those that multiply.

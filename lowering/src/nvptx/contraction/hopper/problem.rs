@@ -57,6 +57,11 @@ impl<'a> Problem<'a> {
         })
     }
 
+    /// Type of the contraction's value.
+    pub fn result_type(&self) -> DType {
+        self.block.body[self.contraction.statement.0 as usize].dtype
+    }
+
     /// Whether the left operand is multiplied from registers.
     pub fn left_in_registers(&self) -> bool {
         self.element == DType::Flex32 && self.left.major == Major::Side

@@ -1,10 +1,14 @@
 //! Which results leave by the copy engine, through workgroup memory, and how.
 
-use super::plan::ROWS;
+use super::plan::{Demand, ROWS};
 use super::problem::Problem;
 use super::view::{Axis, Dim, View, runs};
-use crate::contraction::Group;
+use crate::contraction::{Group, epilogue};
+use crate::host::instruction_cost;
 use burn_mlir_ir::{DType, DimKind, Store, TensorMap};
+
+/// Instructions for an element from which on an epilogue is long.
+const LONG: usize = 4;
 
 /// Columns of a box of a result of 16 bits: 128 bytes.
 pub(super) const COLUMNS: usize = 64;
@@ -28,22 +32,36 @@ pub(super) struct Results {
     pub staged: Vec<Option<Staged>>,
     /// The tensor maps of those that are.
     pub maps: Vec<TensorMap>,
+    /// What is asked of the plan.
+    pub demand: Demand,
 }
 
 impl Results {
     /// Decides for all stores.
     pub fn of(problem: &Problem<'_>) -> Self {
         let mut results = Self::default();
+        let cost = cost(problem);
+        let deferrable = cost >= LONG && matches!(problem.result_type(), DType::BF16 | DType::F16);
         for store in &problem.block.stores {
-            let mut staged = staged(problem, store);
+            // A deferred epilogue has the place of one result.
+            let room = !deferrable || results.maps.is_empty();
+            let mut staged = room.then(|| staged(problem, store)).flatten();
             if let Some(staged) = &mut staged {
                 staged.map = results.maps.len();
                 results.maps.push(staged.view.map(COLUMNS, ROWS));
             }
             results.staged.push(staged);
         }
+        results.demand = Demand { staged: results.maps.len(), cost, deferrable };
         results
     }
+}
+
+/// Instructions of the statements after the contraction, for an element, roughly.
+fn cost(problem: &Problem<'_>) -> usize {
+    let block = problem.block;
+    let statements = epilogue(block, problem.contraction.statement).into_iter();
+    statements.map(|statement| 2 * instruction_cost(&block.body[statement].instr)).sum()
 }
 
 /// A store of 16-bit values along adjacent columns, each element once.

@@ -3,13 +3,14 @@
 //! A thread has, of each run of 8 columns, two neighbouring ones in a row and in the row 8 further down. What is
 //! the same for all of a tile, for a row, or for a pair of columns is evaluated once for it.
 
+mod deferred;
 mod memory;
 mod pair;
 mod spot;
 mod staging;
 
 use super::consumer::Consumer;
-use super::int::{int_by, int_op};
+use super::int::{int, int_by, int_op};
 use super::kernel::Kernel;
 use super::place::Place;
 use super::plan::ROWS;
@@ -18,7 +19,7 @@ use crate::LoweringError;
 use crate::contraction::epilogue;
 use crate::emit::Value;
 use burn_mlir_ir::{Block, Instr};
-use pair::{Known, Pairs, converted};
+use pair::{Known, Pair, Pairs, converted};
 use spot::{Coordinates, Spot};
 use staging::Staging;
 
@@ -58,6 +59,15 @@ pub(super) struct Finisher<'a> {
     row_known: Vec<Known>,
     /// What is known for each pair of columns, if it was loaded early.
     column_known: Vec<Option<Known>>,
+    /// Whether anything is to be stored, where that is not certain.
+    enabled: Option<Value>,
+}
+
+/// A pair of columns in both rows, and what is known of it.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    spot: Spot,
+    known: [Known; 2],
 }
 
 impl<'a> Kernel<'a> {
@@ -104,6 +114,7 @@ impl<'a> Kernel<'a> {
             rows: vec![],
             row_known: vec![],
             column_known: vec![],
+            enabled: None,
         })
     }
 }
@@ -119,9 +130,15 @@ fn depends_on(block: &Block, at: usize) -> Vec<bool> {
 }
 
 impl Finisher<'_> {
-    /// What does not need the sums: evaluated while the last products are under way.
-    pub fn before_sums(&mut self, kernel: &mut Kernel<'_>, place: &Place) -> Result<(), LoweringError> {
+    /// Evaluates what is the same for a tile or a row. Nothing is stored where `enabled` does not hold.
+    pub fn locate(
+        &mut self,
+        kernel: &mut Kernel<'_>,
+        place: &Place,
+        enabled: Option<Value>,
+    ) -> Result<(), LoweringError> {
         let (problem, plan) = (kernel.problem, kernel.plan);
+        self.enabled = enabled;
         let e = kernel.e();
         self.batch = spot::batch(e, problem, place);
         let first = int_op(e, "addi", &place.row, &self.row);
@@ -141,6 +158,12 @@ impl Finisher<'_> {
             self.evaluate(kernel, &mut known, Scope::Row, &at)?;
             self.row_known.push(known);
         }
+        Ok(())
+    }
+
+    /// Loads what is the same for columns, if there are registers for it: while the last products are under way.
+    pub fn load_early(&mut self, kernel: &mut Kernel<'_>, place: &Place) {
+        let (problem, plan) = (kernel.problem, kernel.plan);
         let loads = self.needed.iter().filter(|&&s| {
             self.scopes[s] == Scope::Column && matches!(problem.block.body[s].instr, Instr::Load { .. })
         });
@@ -156,7 +179,6 @@ impl Finisher<'_> {
                 self.column_known[run] = Some(known);
             }
         }
-        Ok(())
     }
 
     /// Evaluates and stores a thread's results.
@@ -182,28 +204,14 @@ impl Finisher<'_> {
         first: usize,
         sums: &[Value],
     ) -> Result<(), LoweringError> {
-        let runs: Vec<usize> = (0..COLUMNS / 8).map(|run| first + run).collect();
-        let spots: Vec<Spot> = runs.iter().map(|&run| self.columns(kernel, place, run)).collect();
         // Loads first, so that many are under way.
-        let mut known: Vec<[Known; 2]> = Vec::new();
-        for (&run, spot) in runs.iter().zip(&spots) {
-            let mut of_columns = match self.column_known[run].take() {
-                Some(known) => known,
-                None => vec![None; self.pairs.block.body.len()],
-            };
-            let at = self.coordinates(kernel, [&spot.coordinates[0], &spot.coordinates[1]]);
-            self.load_all(kernel, &mut of_columns, Scope::Column, &at);
-            let mut of_rows = Vec::new();
-            for row in 0..2 {
-                let mut known = self.row_known[row].clone();
-                merge(&mut known, &of_columns);
-                let at = self.element(kernel, row, spot);
-                self.load_all(kernel, &mut known, Scope::Element, &at);
-                of_rows.push(known);
-            }
-            let second = of_rows.pop().unwrap_or_default();
-            known.push([of_rows.pop().unwrap_or_default(), second]);
-        }
+        let runs: Vec<Run> = (first..first + COLUMNS / 8)
+            .map(|run| {
+                let spot = self.columns(kernel, place, run);
+                let early = self.column_known[run].take();
+                self.begin(kernel, spot, early)
+            })
+            .collect();
         let results = kernel.results;
         let count = results.maps.len();
         let slots = count * kernel.plan.columns / COLUMNS;
@@ -211,72 +219,99 @@ impl Finisher<'_> {
         let buffers = kernel.plan.store_buffers;
         let slot = |staged: usize| group * count + staged;
         if let Some(staging) = &self.staging {
-            for staged in 0..count {
-                staging.acquire(kernel.e(), &self.consumer.elected, slot(staged), slots, buffers);
+            for ahead in 0..count {
+                staging.acquire(kernel.e(), &self.consumer.elected, [slot(ahead), ahead], slots, buffers);
             }
         }
-        let stores = &kernel.problem.block.stores;
-        let mut packed: Vec<Vec<Value>> = vec![vec![]; stores.len()];
-        for (position, (spot, known)) in spots.iter().zip(&mut known).enumerate() {
-            self.evaluate_run(kernel, spot, known, &sums[4 * position..4 * position + 4])?;
-            for (row, known) in known.iter().enumerate() {
-                let at = self.element(kernel, row, spot);
-                for (number, store) in stores.iter().enumerate() {
-                    let Some(pair) = &known[store.value.0 as usize] else {
-                        return Err(LoweringError::Unsupported("a store of what is not evaluated".into()));
-                    };
-                    if results.staged[number].is_some() {
-                        let dtype = kernel.problem.block.params[store.param.0 as usize].dtype;
-                        packed[number].push(pair.bits(kernel.e(), dtype));
-                    } else {
-                        let valid = [&self.rows[row].valid, &spot.valid];
-                        self.store(kernel, store, pair, &at, valid);
-                    }
-                }
+        let dtype = kernel.problem.result_type();
+        let mut packed: Vec<Vec<Value>> = vec![vec![]; count];
+        for (position, (run, sums)) in runs.into_iter().zip(sums.chunks(4)).enumerate() {
+            let sums: [Pair; 2] = std::array::from_fn(|row| {
+                let pair = [sums[2 * row].clone(), sums[2 * row + 1].clone()];
+                converted(kernel.e(), dtype, &pair)
+            });
+            let bits = self.finish(kernel, run, sums)?;
+            for (staged, bits) in bits.chunks(2).enumerate() {
+                packed[staged].extend_from_slice(bits);
             }
-            for (number, values) in packed.iter_mut().enumerate().filter(|(_, values)| values.len() == 4) {
-                if let (Some(staging), Some(staged)) = (&self.staging, &results.staged[number]) {
+            for (staged, values) in packed.iter_mut().enumerate().filter(|(_, values)| values.len() == 4) {
+                if let Some(staging) = &self.staging {
                     let values: [Value; 4] = std::array::from_fn(|at| values[at].clone());
-                    staging.write(kernel.e(), slot(staged.map) % buffers, position / 2, &values);
+                    staging.write(kernel.e(), slot(staged) % buffers, position / 2, &values);
                 }
                 values.clear();
             }
         }
         for staged in results.staged.iter().flatten() {
             if let Some(staging) = &self.staging {
-                let to = [slot(staged.map) % buffers, group * COLUMNS];
-                staging.send(kernel.e(), &self.consumer, staged, place, to);
+                let e = kernel.e();
+                let (buffer, shift) = (int(e, slot(staged.map) % buffers), int(e, group * COLUMNS));
+                staging.send(e, &self.consumer, staged, place, [&buffer, &shift]);
             }
         }
         Ok(())
     }
 
-    /// Evaluates all statements for a pair of columns in both rows.
-    fn evaluate_run(
+    /// Loads what a pair of columns needs.
+    fn begin(&self, kernel: &mut Kernel<'_>, spot: Spot, early: Option<Known>) -> Run {
+        let mut of_columns = early.unwrap_or_else(|| vec![None; self.pairs.block.body.len()]);
+        let at = self.coordinates(kernel, [&spot.coordinates[0], &spot.coordinates[1]]);
+        self.load_all(kernel, &mut of_columns, Scope::Column, &at);
+        let known = [0, 1].map(|row| {
+            let mut known = self.row_known[row].clone();
+            merge(&mut known, &of_columns);
+            let at = self.element(kernel, row, &spot);
+            self.load_all(kernel, &mut known, Scope::Element, &at);
+            known
+        });
+        Run { spot, known }
+    }
+
+    /// Evaluates all statements for a pair of columns, of which `sums` are the contraction's results in both rows,
+    /// and stores what each thread stores itself. Gives the bits of both rows for each result that is staged.
+    fn finish(
         &self,
         kernel: &mut Kernel<'_>,
-        spot: &Spot,
-        known: &mut [Known; 2],
-        sums: &[Value],
-    ) -> Result<(), LoweringError> {
+        run: Run,
+        sums: [Pair; 2],
+    ) -> Result<Vec<Value>, LoweringError> {
+        let Run { spot, known: [mut first, mut second] } = run;
         let contraction = kernel.problem.contraction.statement.0 as usize;
-        let dtype = kernel.problem.block.body[contraction].dtype;
         let at = self.coordinates(kernel, [&spot.coordinates[0], &spot.coordinates[1]]);
-        let [first, second] = known;
-        self.evaluate(kernel, first, Scope::Column, &at)?;
-        merge(second, &self.of_scope(first, Scope::Column));
-        for (row, known) in [first, second].into_iter().enumerate() {
-            let pair = [sums[2 * row].clone(), sums[2 * row + 1].clone()];
-            known[contraction] = Some(converted(kernel.e(), dtype, &pair));
-            let at = self.element(kernel, row, spot);
-            self.evaluate(kernel, known, Scope::Element, &at)?;
+        self.evaluate(kernel, &mut first, Scope::Column, &at)?;
+        merge(&mut second, &self.of_scope(&first, Scope::Column));
+        let known = [first, second];
+        let mut rows = Vec::new();
+        for (row, (mut known, sums)) in known.into_iter().zip(sums).enumerate() {
+            known[contraction] = Some(sums);
+            let at = self.element(kernel, row, &spot);
+            self.evaluate(kernel, &mut known, Scope::Element, &at)?;
+            rows.push((known, at));
         }
-        Ok(())
+        let block = kernel.problem.block;
+        let mut bits = Vec::new();
+        for (number, store) in block.stores.iter().enumerate() {
+            for (row, (known, at)) in rows.iter().enumerate() {
+                let Some(pair) = &known[store.value.0 as usize] else {
+                    return Err(LoweringError::Unsupported("a store of what is not evaluated".into()));
+                };
+                if kernel.results.staged[number].is_some() {
+                    let dtype = block.params[store.param.0 as usize].dtype;
+                    bits.push(pair.bits(kernel.e(), dtype));
+                } else {
+                    let e = kernel.e();
+                    let row =
+                        self.rows[row].valid.each_ref().map(|valid| spot::both(e, valid, &self.enabled));
+                    self.store(kernel, store, pair, at, [&row, &spot.valid]);
+                }
+            }
+        }
+        Ok(bits)
     }
 
     /// What is known of statements of a scope.
     fn of_scope(&self, known: &Known, scope: Scope) -> Known {
-        let keep = |(s, pair): (usize, &Option<pair::Pair>)| (self.scopes[s] == scope).then(|| pair.clone());
+        let keep = |(s, pair): (usize, &Option<Pair>)| (self.scopes[s] == scope).then(|| pair.clone());
         known.iter().enumerate().map(|entry| keep(entry).flatten()).collect()
     }
 

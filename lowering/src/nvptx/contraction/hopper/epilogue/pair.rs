@@ -98,6 +98,11 @@ impl Pair {
         e.op(format_args!("llvm.bitcast {packed} : vector<2x{dtype}> to i32"))
     }
 
+    /// The opposite of [`bits`](Self::bits).
+    pub fn of_bits(e: &mut Emitter, dtype: DType, bits: &Value) -> Self {
+        Self::Packed(e.op(format_args!("llvm.bitcast {bits} : i32 to vector<2x{dtype}>")))
+    }
+
     /// Both values as they are in memory, as one vector, with its type.
     pub fn stored(&self, e: &mut Emitter, dtype: DType) -> (Value, String) {
         if is_half(dtype) {

@@ -5,12 +5,16 @@ use super::super::consumer::Consumer;
 use super::super::int::{int_by, int_op, split};
 use super::super::kernel::Kernel;
 use super::super::place::{Place, coordinates};
-use super::super::plan::{ROW_BYTES, ROWS, STORE_BYTES, WARPGROUP};
+use super::super::plan::{ROW_BYTES, ROWS, STEP_COLUMNS, STORE_BYTES, WARPGROUP};
 use super::super::results::{COLUMNS, Staged};
 use super::super::ring::{at, byte};
 use super::super::view::Axis;
 use crate::emit::{Emitter, Value};
 use crate::nvptx::writer::WORKGROUP;
+
+/// Matrices of 8 by 8 elements of 16 bits.
+const MATRICES: &str = "layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, \
+     eltType = #nvvm.ld_st_matrix_elt_type<b16>";
 
 /// Bytes the swizzle moves.
 const PIECE: usize = 16;
@@ -20,8 +24,11 @@ const PIECE: usize = 16;
 pub(super) struct Staging {
     /// This warpgroup's buffers.
     memory: Value,
-    /// From a buffer's start to what this thread writes at each of the four times it does.
-    offsets: Vec<Value>,
+    /// From a buffer's start to the line this thread names.
+    line: Value,
+    /// Number of the piece of the line at the first of the four times it does so, and how the swizzle moves it.
+    piece: Value,
+    swizzle: Value,
     /// The barrier of this warpgroup.
     barrier: Value,
     threads: Value,
@@ -44,25 +51,25 @@ impl Staging {
         let swizzle = int_by(e, "andi", &consumer.thread, 7);
         let lane = int_by(e, "andi", &consumer.thread, 31);
         let piece = int_by(e, "shrui", &lane, 4);
-        let offsets = (0..COLUMNS / 16)
-            .map(|part| {
-                let piece = int_by(e, "addi", &piece, 2 * part);
-                let piece = int_op(e, "xori", &piece, &swizzle);
-                let piece = int_by(e, "muli", &piece, PIECE);
-                int_op(e, "addi", &line, &piece)
-            })
-            .collect();
         // Barrier 0 is that of the whole block.
         let barrier = int_by(e, "addi", &consumer.number, 1);
         let threads = super::super::int::int(e, WARPGROUP);
-        Self { memory, offsets, barrier, threads }
+        Self { memory, line, piece, swizzle, barrier, threads }
     }
 
     /// Waits until buffer number `slot` of `slots` a tile may be written.
-    pub fn acquire(&self, e: &mut Emitter, elected: &Value, slot: usize, slots: usize, buffers: usize) {
+    /// `ahead` are those that were acquired since the last was sent.
+    pub fn acquire(
+        &self,
+        e: &mut Emitter,
+        elected: &Value,
+        [slot, ahead]: [usize; 2],
+        slots: usize,
+        buffers: usize,
+    ) {
         let cyclic = slots > buffers && slots.is_multiple_of(buffers);
         let pending = match slot {
-            _ if cyclic || slot >= buffers => buffers - 1,
+            _ if cyclic || slot >= buffers => buffers - 1 - ahead,
             0 => 0,
             // The first wait of the tile was for all.
             _ => return,
@@ -73,16 +80,61 @@ impl Staging {
         self.meet(e);
     }
 
+    /// Waits until all buffers may be written.
+    pub fn reuse(&self, e: &mut Emitter, elected: &Value) {
+        e.open(format_args!("scf.if {elected} {{"));
+        e.line("nvvm.cp.async.bulk.wait_group 0 {read}");
+        e.close("}");
+        self.meet(e);
+    }
+
+    /// The place of a thread's line in the `part`-th 16 columns of a buffer.
+    fn part(&self, e: &mut Emitter, buffer: usize, part: usize) -> Value {
+        let piece = int_by(e, "addi", &self.piece, 2 * part);
+        let target = byte(e, &self.memory, buffer * STORE_BYTES);
+        self.swizzled(e, &target, &piece)
+    }
+
+    /// The same in the `step`-th (an `i32`) 16 columns of all buffers.
+    pub fn step(&self, e: &mut Emitter, step: &Value) -> Value {
+        let steps = COLUMNS / STEP_COLUMNS;
+        let part = int_by(e, "andi", step, steps - 1);
+        let part = int_by(e, "muli", &part, 2);
+        let piece = int_op(e, "addi", &self.piece, &part);
+        let buffer = int_by(e, "divui", step, steps);
+        let buffer = int_by(e, "muli", &buffer, STORE_BYTES);
+        let target = at(e, &self.memory, &buffer);
+        self.swizzled(e, &target, &piece)
+    }
+
+    fn swizzled(&self, e: &mut Emitter, buffer: &Value, piece: &Value) -> Value {
+        let piece = int_op(e, "xori", piece, &self.swizzle);
+        let piece = int_by(e, "muli", &piece, PIECE);
+        let offset = int_op(e, "addi", &self.line, &piece);
+        at(e, buffer, &offset)
+    }
+
     /// Writes 16 columns: `values` are a thread's pairs in its rows of the first 8 and of the second 8.
     pub fn write(&self, e: &mut Emitter, buffer: usize, part: usize, values: &[Value; 4]) {
-        let target = byte(e, &self.memory, buffer * STORE_BYTES);
-        let target = at(e, &target, &self.offsets[part]);
+        let target = self.part(e, buffer, part);
+        self.write_at(e, &target, values);
+    }
+
+    /// The same with the [place](Self::step) of the line.
+    pub fn write_at(&self, e: &mut Emitter, target: &Value, values: &[Value; 4]) {
         e.line(format_args!(
-            "nvvm.stmatrix {target}, {} {{layout = #nvvm.mma_layout<row>, \
-             shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, eltType = #nvvm.ld_st_matrix_elt_type<b16>}} : \
-             {WORKGROUP}, i32, i32, i32, i32",
+            "nvvm.stmatrix {target}, {} {{{MATRICES}}} : {WORKGROUP}, i32, i32, i32, i32",
             values.join(", ")
         ));
+    }
+
+    /// Reads what [`write_at`](Self::write_at) has written.
+    pub fn read(&self, e: &mut Emitter, source: &Value) -> Vec<Value> {
+        let structure = "!llvm.struct<(i32, i32, i32, i32)>";
+        let all = e.op(format_args!(
+            "nvvm.ldmatrix {source} {{num = 4 : i32, {MATRICES}}} : ({WORKGROUP}) -> {structure}"
+        ));
+        (0..4).map(|part| e.op(format_args!("llvm.extractvalue {all}[{part}] : {structure}"))).collect()
     }
 
     /// Stores a buffer as the columns from `shift` on of the tile at `place`.
@@ -92,7 +144,7 @@ impl Staging {
         consumer: &Consumer,
         staged: &Staged,
         place: &Place,
-        [buffer, shift]: [usize; 2],
+        [buffer, shift]: [&Value; 2],
     ) {
         e.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}");
         self.meet(e);
@@ -100,18 +152,19 @@ impl Staging {
         let row = int_by(e, "muli", &consumer.number, ROWS);
         let row = int_op(e, "addi", &place.row, &row);
         let rows = split(e, &row, &staged.rows);
-        let column = int_by(e, "addi", &place.column, shift);
+        let column = int_op(e, "addi", &place.column, shift);
         let columns = split(e, &column, &staged.columns);
         let zero = super::super::int::int(e, 0);
-        let at = coordinates(&staged.view, |axis| match axis {
+        let to = coordinates(&staged.view, |axis| match axis {
             Axis::Row(part) => rows[part].clone(),
             Axis::Column(part) => columns[part].clone(),
             Axis::Batch(dim) => place.batch[dim].clone(),
             Axis::One | Axis::Side | Axis::Sum | Axis::Outer(_) => zero.clone(),
         });
-        let source = byte(e, &self.memory, buffer * STORE_BYTES);
+        let offset = int_by(e, "muli", buffer, STORE_BYTES);
+        let source = at(e, &self.memory, &offset);
         e.line(format_args!(
-            "nvvm.cp.async.bulk.tensor.global.shared.cta %map{}, {source}, box[{at}] : !llvm.ptr, {WORKGROUP}",
+            "nvvm.cp.async.bulk.tensor.global.shared.cta %map{}, {source}, box[{to}] : !llvm.ptr, {WORKGROUP}",
             2 + staged.map
         ));
         e.line("nvvm.cp.async.bulk.commit.group");
