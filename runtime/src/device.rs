@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::cuda::{CudaDevice, CudaStream};
 use crate::host::HostDevice;
-use crate::{Buffer, CudaConfig, CudaProperties, HostConfig, MemoryUsage, RuntimeError, Stream};
+use crate::{Buffer, CudaConfig, CudaKernel, CudaProperties, HostConfig, MemoryUsage, RuntimeError, Stream};
 
 /// Which device something belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -103,6 +103,16 @@ impl Device {
         match &self.0 {
             Kind::Host(host) => host.memory.cleanup(),
             Kind::Cuda(cuda) => cuda.memory_cleanup(),
+        }
+    }
+
+    /// CUDA: loads a kernel ahead of its first launch here.
+    pub fn load(&self, kernel: &CudaKernel) -> Result<(), RuntimeError> {
+        match &self.0 {
+            Kind::Host(_) => {
+                Err(RuntimeError::WrongKernel { kernel: kernel.label().clone(), device: self.id() })
+            }
+            Kind::Cuda(cuda) => cuda.load(kernel),
         }
     }
 

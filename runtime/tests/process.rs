@@ -5,7 +5,7 @@ mod common;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use burn_mlir_runtime::Stream;
+use burn_mlir_runtime::{Graph, Stream};
 use common::*;
 
 /// Set in a child process that shall end with work under way.
@@ -37,6 +37,39 @@ fn the_process_may_end_with_work_under_way() {
             std::thread::sleep(Duration::from_millis(5));
         };
         assert_eq!(status.code(), Some(17));
+    }
+}
+
+#[test]
+fn the_process_may_end_with_cuda_work_under_way() {
+    static STREAM: OnceLock<(Stream, Graph)> = OnceLock::new();
+    if std::env::var_os(CHILD).is_some() {
+        let device = &cuda_devices()[0];
+        let slow = kernel_on(device, "slow", &[(SLOW_TRIPLE_ADD, 1)], 0);
+        let stream = device.stream().unwrap();
+        let buffer = zeros(&stream, 1000);
+        let graph = Graph::new(&stream, vec![batch(&slow, &buffer, &[1])]).unwrap();
+        let (stream, graph) = STREAM.get_or_init(|| (stream, graph));
+        for _ in 0..100 {
+            launch(stream, &slow, &buffer, &[1]);
+            stream.replay(graph).unwrap();
+        }
+        // A thread that is in the middle of a copy, and one whose stream dies with it.
+        std::thread::spawn(move || words(stream, &buffer));
+        let device = device.clone();
+        std::thread::spawn(move || {
+            let stream = device.stream().unwrap();
+            let buffer = zeros(&stream, 1);
+            launch(&stream, &slow, &buffer, &[1]);
+        });
+        std::process::exit(17);
+    }
+    if !cuda_devices().is_empty() {
+        for _ in 0..3 {
+            let status =
+                child("the_process_may_end_with_cuda_work_under_way", &[(CHILD, "1")]).wait().unwrap();
+            assert_eq!(status.code(), Some(17));
+        }
     }
 }
 

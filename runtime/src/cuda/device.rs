@@ -8,6 +8,7 @@ use super::block::CudaBlock;
 use super::context::{Context, OUT_OF_MEMORY, call};
 use super::event::EventPool;
 use super::lane::Lane;
+use super::module::CudaKernel;
 use super::pinned::Staging;
 use super::pool::Pool;
 use super::properties::CudaProperties;
@@ -73,6 +74,12 @@ impl CudaDevice {
         let block = allocated.or_else(|error| self.context.alive().and(Err(error)))?;
         // SAFETY: the block is new and holds that many bytes.
         Ok(unsafe { Buffer::cuda(block, bytes) })
+    }
+
+    /// Loads a kernel.
+    pub(crate) fn load(&self, kernel: &CudaKernel) -> Result<(), RuntimeError> {
+        self.context.enter()?;
+        self.with_memory(|| kernel.loaded(&self.context).map(drop))
     }
 
     /// Machine code for a text of PTX.

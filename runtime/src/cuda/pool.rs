@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use crate::memory::Backing;
 use crate::{DeviceId, MemoryUsage, RuntimeError};
 
-/// Sizes are multiples of this, and so are addresses.
+/// Sizes are multiples of this, and addresses if the backing's are.
 const GRAIN: usize = 512;
 
 /// Blocks up to this size share segments of their own: they would split the large ones.
@@ -143,6 +143,7 @@ impl<O: Order> Pool<O> {
             .take(id, bytes)
             .or_else(|| state.collect().then(|| state.take(id, bytes)).flatten())
             .or_else(|| state.settle().then(|| state.take(id, bytes)).flatten())
+            .or_else(|| state.adopt(id).then(|| state.take(id, bytes)).flatten())
             .or_else(|| self.grow(&mut state, id, bytes))
             .or_else(|| {
                 state.finish();
@@ -211,7 +212,8 @@ impl<O: Order> Pool<O> {
         let segment = Segment { address, bytes: size, small: bytes <= SMALL };
         state.usage.reserved += size;
         state.blocks.insert(address, Block { bytes: size, segment, free: None });
-        state.insert_free(address, order);
+        // Nobody has used what is left of it.
+        state.insert_free(address, NOBODY);
         state.take(order, bytes)
     }
 
@@ -268,22 +270,42 @@ impl<O: Order> State<O> {
 
     /// Makes a block free, merged with its neighbours of the same order.
     fn insert_free(&mut self, address: usize, order: u64) {
+        self.insert_merged(address, order, |owner| owner == order);
+    }
+
+    /// Makes a block free, merged with its free neighbours of some owners.
+    fn insert_merged(&mut self, address: usize, order: u64, joins: impl Fn(u64) -> bool) {
         let Some(mut block) = self.blocks.remove(&address) else { return };
         let mut start = address;
-        let joins = |other: &Block| other.free == Some(order) && other.segment == block.segment;
-        let after = self.blocks.range(address..).next().filter(|(_, other)| joins(other));
-        let after = after.map(|(address, other)| (*address, other.bytes));
-        let before = self.blocks.range(..address).next_back().filter(|(_, other)| joins(other));
-        let before = before.map(|(address, other)| (*address, other.bytes));
-        for (address, bytes) in after.into_iter().chain(before) {
-            self.blocks.remove(&address);
-            self.free.remove(&Free { order, small: block.segment.small, bytes, address });
-            block.bytes += bytes;
-            start = start.min(address);
+        let neighbour = |(address, other): (&usize, &Block)| {
+            let owner = other.free.filter(|owner| joins(*owner) && other.segment == block.segment)?;
+            Some(Free { order: owner, small: block.segment.small, bytes: other.bytes, address: *address })
+        };
+        let after = self.blocks.range(address..).next().and_then(neighbour);
+        let before = self.blocks.range(..address).next_back().and_then(neighbour);
+        for free in after.into_iter().chain(before) {
+            self.blocks.remove(&free.address);
+            self.free.remove(&free);
+            block.bytes += free.bytes;
+            start = start.min(free.address);
         }
         block.free = Some(order);
         self.free.insert(Free { order, small: block.segment.small, bytes: block.bytes, address: start });
         self.blocks.insert(start, block);
+    }
+
+    /// Merges an order's free blocks with their neighbours that are nobody's; whether there were any.
+    fn adopt(&mut self, order: u64) -> bool {
+        let before = self.free.len();
+        let own = self.free.iter().filter(|free| free.order == order);
+        let own: Vec<_> = own.copied().collect();
+        for free in own {
+            // It may have been merged with the one before.
+            if self.free.remove(&free) {
+                self.insert_merged(free.address, order, |owner| owner == order || owner == NOBODY);
+            }
+        }
+        self.free.len() < before
     }
 
     /// Makes an order's free blocks anybody's.

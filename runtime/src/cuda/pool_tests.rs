@@ -105,8 +105,20 @@ fn a_stream_gets_its_block_back_at_once_and_another_when_it_is_done() {
         assert_eq!(pool.allocate(bytes, Some(&first)).unwrap(), block);
         give_back(&pool, block, Some(&first), &[]);
         first.finish();
-        assert_eq!(pool.allocate(bytes, None).unwrap(), block);
+        // Once there is no other memory left.
+        assert!((0..20_000).any(|_| pool.allocate(bytes, Some(&second)).unwrap() == block));
     }
+}
+
+#[test]
+fn an_owner_takes_its_free_neighbourhood_before_new_memory() {
+    let (pool, first) = (pool(64 << 20), Queue::new(1));
+    // A segment of 64 MiB, of which a busy stream owns 2 MiB and nobody the rest.
+    let block = pool.allocate(2 << 20, Some(&first)).unwrap();
+    first.work();
+    give_back(&pool, block, Some(&first), &[]);
+    assert_eq!(pool.allocate(63 << 20, Some(&first)).unwrap(), block);
+    assert!(!first.is_idle());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use burn_mlir_runtime::{
     Batch, Buffer, CudaConfig, CudaKernel, CudaPhase, Device, DeviceId, HostConfig, HostKernel, Kernel,
     PhaseFn, RuntimeError, Stream, cuda_device_count,
 };
+use parking_lot::Mutex;
 
 /// A host device with that many threads.
 pub fn device(threads: usize) -> Device {
@@ -71,9 +72,21 @@ pub fn kernel_on(device: &Device, label: &str, phases: &[(Function, u64)], share
         _ => {
             let phases = phases.iter().map(|(function, tiles)| cuda_phase(function.symbol, *tiles as u32, 1));
             // SAFETY: the functions of the file follow the signature.
-            unsafe { CudaKernel::new(label, PTX, phases, shared_bytes) }.into()
+            unsafe { CudaKernel::new(label, code(device), phases, shared_bytes) }.into()
         }
     }
+}
+
+/// Machine code of `PTX` for a device, made once.
+fn code(device: &Device) -> Vec<u8> {
+    static KNOWN: Mutex<Vec<(DeviceId, Vec<u8>)>> = Mutex::new(Vec::new());
+    let mut known = KNOWN.lock();
+    if let Some((_, code)) = known.iter().find(|(id, _)| *id == device.id()) {
+        return code.clone();
+    }
+    let code = device.assemble(PTX).unwrap();
+    known.push((device.id(), code.clone()));
+    code
 }
 
 /// CUDA kernels: one for each function, and some that are only there.
