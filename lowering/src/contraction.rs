@@ -115,6 +115,16 @@ impl Contraction {
         reach(&self.columns) + reach(&self.sum) + 1
     }
 
+    /// The same with summed dimensions along which operands lie close together innermost.
+    pub fn with_close_sum(mut self) -> Self {
+        let steps = |&dim: &usize| [&self.left, &self.right].map(|f| f.access.strides[dim].unsigned_abs());
+        let mut dims: Vec<(usize, usize)> =
+            self.sum.dims.iter().copied().zip(self.sum.sizes.iter().copied()).collect();
+        dims.sort_by_key(|(dim, _)| std::cmp::Reverse(steps(dim).iter().sum::<u64>()));
+        (self.sum.dims, self.sum.sizes) = dims.into_iter().unzip();
+        self
+    }
+
     /// Finds the parts of `block`, or says why it is not a contraction. A side of up to `few` points does not
     /// become the columns if the other side is longer.
     pub fn of(block: &Block, few: i64) -> Result<Self, String> {

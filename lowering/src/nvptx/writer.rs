@@ -11,6 +11,12 @@ pub(super) const GLOBAL: &str = "!llvm.ptr<1>";
 /// Type of an address in the memory of a block of threads.
 pub(super) const WORKGROUP: &str = "!llvm.ptr<3>";
 
+/// Bytes of workgroup memory that a function may declare.
+const DECLARED_BYTES: usize = 48 << 10;
+
+/// Bytes of workgroup memory that lie in different banks.
+const BANKS_BYTES: usize = 128;
+
 /// Writes one kernel: the functions of [`Program`](burn_mlir_ir::Program) for a GPU.
 pub(super) struct KernelWriter {
     /// Where the function's code goes.
@@ -153,6 +159,11 @@ impl KernelWriter {
         self.workgroup_bytes
     }
 
+    /// Workgroup memory in bytes that the launch has to bring, if it is more than a function may declare.
+    pub fn dynamic_bytes(&self) -> u32 {
+        if self.workgroup_bytes > DECLARED_BYTES { self.workgroup_bytes as u32 } else { 0 }
+    }
+
     /// Waits until all threads of the block are here and see each other's writes.
     pub fn barrier(&mut self) {
         self.emitter.line("nvvm.barrier0");
@@ -171,17 +182,16 @@ impl KernelWriter {
     pub fn finish(mut self) -> String {
         self.emitter.line(if self.dynamic { "llvm.return" } else { "return" });
         self.emitter.close("}");
-        if self.dynamic {
+        let (linkage, bytes, alignment) = match (self.dynamic, self.dynamic_bytes()) {
+            (true, _) => ("external", 0, BOX_ALIGNMENT),
+            (_, 0) => ("internal", self.workgroup_bytes, BANKS_BYTES),
+            _ => ("external", 0, BANKS_BYTES),
+        };
+        if self.dynamic || self.workgroup_bytes > 0 {
             self.emitter.line(format_args!(
-                "llvm.mlir.global external @{}_memory() {{addr_space = 3 : i32, \
-                 alignment = {BOX_ALIGNMENT} : i64}} : !llvm.array<0 x i8>",
+                "llvm.mlir.global {linkage} @{}_memory() {{addr_space = 3 : i32, alignment = {alignment} : i64}} : \
+                 !llvm.array<{bytes} x i8>",
                 self.symbol
-            ));
-        } else if self.workgroup_bytes > 0 {
-            self.emitter.line(format_args!(
-                "llvm.mlir.global internal @{}_memory() {{addr_space = 3 : i32, alignment = 16 : i64}} : \
-                 !llvm.array<{} x i8>",
-                self.symbol, self.workgroup_bytes
             ));
         }
         self.emitter.finish()

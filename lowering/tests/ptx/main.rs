@@ -8,6 +8,7 @@ mod contractions;
 mod hopper;
 mod machine;
 mod maps;
+mod multiplier;
 mod rows;
 mod sequences;
 mod values;

@@ -7,7 +7,7 @@ use crate::contraction::{Group, epilogue};
 use crate::emit::{Emitter, Value};
 use crate::host::lanes::{Form, vector_type};
 use crate::host::tiles::{index, index_op};
-use crate::nvptx::chunk::{Chunk, Environment, Known};
+use crate::nvptx::chunk::{Chunk, Environment, Evaluator, Known};
 use crate::nvptx::map::coordinates;
 use crate::types::value_type;
 use burn_mlir_ir::{Instr, Operand};
@@ -55,26 +55,7 @@ impl Kernel<'_> {
                 known[contraction.statement.0 as usize] = Some(result);
                 chunks.push((Chunk { coordinates, width, valid }, known));
             }
-            self.finish_chunks(&mut chunks)?;
-        }
-        Ok(())
-    }
-
-    /// Loads, computes, then stores.
-    fn finish_chunks(&mut self, chunks: &mut [(Chunk, Environment)]) -> Result<(), LoweringError> {
-        let evaluator = &mut self.evaluator;
-        let stores = &evaluator.block.stores;
-        let wanted: Vec<Operand> = stores.iter().map(|store| store.value).collect();
-        for (chunk, known) in chunks.iter_mut() {
-            evaluator.load(known, chunk, &wanted);
-        }
-        let forms: Vec<_> = wanted.iter().map(|&value| (value, Form::Storage)).collect();
-        let mut values = Vec::new();
-        for (chunk, known) in chunks.iter_mut() {
-            values.push(evaluator.evaluate(known, chunk, &forms)?);
-        }
-        for ((chunk, _), values) in chunks.iter().zip(values) {
-            evaluator.store_valid(chunk, stores, &values);
+            finish_chunks(&mut self.evaluator, &mut chunks)?;
         }
         Ok(())
     }
@@ -163,10 +144,31 @@ impl Kernel<'_> {
 }
 
 /// `origin` with the coordinates of a group's `linear`-th point.
-fn located(e: &mut Emitter, origin: &[Value], group: &Group, linear: &Value) -> Vec<Value> {
+pub(super) fn located(e: &mut Emitter, origin: &[Value], group: &Group, linear: &Value) -> Vec<Value> {
     let mut place = origin.to_vec();
     for (&dim, coordinate) in group.dims.iter().zip(coordinates(e, linear, &group.sizes)) {
         place[dim] = coordinate;
     }
     place
+}
+
+/// Loads, computes, then stores.
+pub(super) fn finish_chunks(
+    evaluator: &mut Evaluator,
+    chunks: &mut [(Chunk, Environment)],
+) -> Result<(), LoweringError> {
+    let stores = &evaluator.block.stores;
+    let wanted: Vec<Operand> = stores.iter().map(|store| store.value).collect();
+    for (chunk, known) in chunks.iter_mut() {
+        evaluator.load(known, chunk, &wanted);
+    }
+    let forms: Vec<_> = wanted.iter().map(|&value| (value, Form::Storage)).collect();
+    let mut values = Vec::new();
+    for (chunk, known) in chunks.iter_mut() {
+        values.push(evaluator.evaluate(known, chunk, &forms)?);
+    }
+    for ((chunk, _), values) in chunks.iter().zip(values) {
+        evaluator.store_valid(chunk, stores, &values);
+    }
+    Ok(())
 }

@@ -32,10 +32,7 @@ pub(super) struct Kernel<'a> {
 
 impl<'a> Kernel<'a> {
     pub fn new(block: &'a Block, contraction: &'a Contraction, geometry: &'a Geometry) -> Self {
-        // Lanes run along the innermost columns; if there are none, any dimension will do for one lane.
-        let groups = [&contraction.columns, &contraction.rows, &contraction.batch];
-        let lane = groups.iter().find_map(|group| group.dims.last().copied()).unwrap_or(0);
-        let mut evaluator = Evaluator::new(block, lane, SYMBOL);
+        let mut evaluator = Evaluator::new(block, super::lane_dimension(contraction), SYMBOL);
         let (thread, at) = (evaluator.kernel.thread(), evaluator.kernel.block('x'));
         let (rows, columns) = (&geometry.rows, &geometry.columns);
         let e = evaluator.e();

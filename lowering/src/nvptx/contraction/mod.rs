@@ -1,16 +1,22 @@
-//! Contractions: register tiles of fused multiply-adds.
+//! Contractions.
 //!
-//! A block of threads computes a tile of the result ([`geometry`]). In turns, its threads copy a slice
+//! Types the matrix multiplier takes go to it ([`mma`]); all others are register tiles of fused multiply-adds:
+//! a block of threads computes a tile of the result ([`geometry`]). In turns, its threads copy a slice
 //! of both operands to workgroup memory in the accumulator's type ([`operand`]), and add the products of
 //! that slice to the accumulators each has in registers ([`kernel`]). The finished accumulators go through
 //! the statements after the contraction ([`epilogue`]). Each element is one chain of multiply-adds in the
 //! order of the summed dimensions, whatever the geometry.
 
+mod asm;
+mod drain;
 mod epilogue;
 mod geometry;
 mod hopper;
 mod kernel;
+mod mma;
 mod operand;
+mod parts;
+mod reading;
 
 use super::payload;
 use crate::contraction::Contraction;
@@ -25,21 +31,31 @@ const SYMBOL: &str = "contract";
 pub(super) fn lower(block: &Block, target: &NvptxTarget) -> Result<Payload, LoweringError> {
     let contraction = Contraction::of(block, 0).map_err(LoweringError::Unsupported)?;
     check(block, &contraction)?;
-    let geometry = Geometry::of(&contraction);
-    if geometry.tiles() == 0 {
+    let outer = [&contraction.batch, &contraction.rows, &contraction.columns];
+    if outer.iter().any(|group| group.len() == 0) {
         let program = Program::default();
         return Ok(Payload { text: String::new(), program, schedule: String::new(), lower_sequence: false });
     }
-    if target.is_hopper()
-        && contraction.sum.len() > 0
-        && let Some(payload) = hopper::lower(block, &contraction, target)?
-    {
-        return Ok(payload);
+    if contraction.sum.len() > 0 {
+        if target.is_hopper()
+            && let Some(payload) = hopper::lower(block, &contraction, target)?
+        {
+            return Ok(payload);
+        }
+        if let Some(payload) = mma::lower(block, &contraction, target)? {
+            return Ok(payload);
+        }
     }
+    fma(block, &contraction)
+}
+
+/// Lowers to multiply-adds.
+fn fma(block: &Block, contraction: &Contraction) -> Result<Payload, LoweringError> {
+    let geometry = Geometry::of(contraction);
     let grid = u32::try_from(geometry.tiles()).ok().filter(|&tiles| tiles <= i32::MAX as u32);
     let grid = grid
         .ok_or_else(|| LoweringError::Unsupported(format!("a contraction of {} tiles", geometry.tiles())))?;
-    let text = kernel::Kernel::new(block, &contraction, &geometry).write()?;
+    let text = kernel::Kernel::new(block, contraction, &geometry).write()?;
     let threads = geometry.threads() as u32;
     let phase =
         Phase { symbol: SYMBOL.into(), grid: [grid, 1, 1], block: [threads, 1, 1], ..Phase::default() };
@@ -64,4 +80,11 @@ fn check(block: &Block, contraction: &Contraction) -> Result<(), LoweringError> 
         ));
     }
     Ok(())
+}
+
+/// The dimension along which a chunk of results runs: the innermost columns; if there are none, any will do for
+/// one lane.
+fn lane_dimension(contraction: &Contraction) -> usize {
+    let groups = [&contraction.columns, &contraction.rows, &contraction.batch];
+    groups.iter().find_map(|group| group.dims.last().copied()).unwrap_or(0)
 }
