@@ -1,10 +1,11 @@
 //! Attention.
 
-use crate::{Emitted, assemble, emit};
+use crate::machine::{Buffer, run};
+use crate::{Emitted, TARGETS, assemble, check_for, emit};
 use std::fmt::Write;
 
 /// A kernel over row-major operands.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Case {
     dtype: &'static str,
     causal: bool,
@@ -43,7 +44,7 @@ impl Case {
             writeln!(text, "  mask {} align 1", dense(heads, queries, keys)).unwrap();
         }
         if self.bias {
-            writeln!(text, "  bias [0, {}, {keys}, 1] align 16", queries * keys).unwrap();
+            writeln!(text, "  bias [0, {}, {keys}, 1] align 8", queries * keys).unwrap();
         }
         writeln!(text, "  output {} align 16", dense(heads, queries, value_width)).unwrap();
         if self.lse {
@@ -102,4 +103,138 @@ fn tensor_cores_attend_to_long_sequences() {
         check_hopper(&Case { lse: true, ..case });
     }
     check_hopper(&Case { dtype: "f16", ..Case::new([8, 16, 16, 4096, 4096, 128, 128]) });
+}
+
+/// Small numbers without structure.
+fn numbers(count: usize, salt: usize) -> Vec<f64> {
+    (0..count).map(|i| ((i * 7919 + salt * 104_729) % 1009) as f64 / 504.5 - 1.0).collect()
+}
+
+fn buffer(values: &[f64], double: bool) -> Buffer {
+    let bytes = |&value: &f64| {
+        if double { value.to_le_bytes().to_vec() } else { (value as f32).to_le_bytes().to_vec() }
+    };
+    values.iter().flat_map(bytes).collect::<Vec<u8>>().into()
+}
+
+fn read(bytes: &[u8], double: bool) -> Vec<f64> {
+    if double {
+        bytes.chunks(8).map(|bytes| f64::from_le_bytes(bytes.try_into().unwrap())).collect()
+    } else {
+        bytes.chunks(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()).into()).collect()
+    }
+}
+
+/// Runs a case and compares the result and the logarithms with f64 arithmetic.
+fn compute(case: &Case) {
+    let double = case.dtype == "f64";
+    let [batch, heads, kv_heads, queries, keys, width, value_width] = case.sizes;
+    let round = |values: Vec<f64>| {
+        if double { values } else { values.iter().map(|&v| f64::from(v as f32)).collect() }
+    };
+    let query = round(numbers(batch * heads * queries * width, 1));
+    let key = round(numbers(batch * kv_heads * keys * width, 2));
+    let value = round(numbers(batch * kv_heads * keys * value_width, 3));
+    let bias = round(numbers(heads * queries * keys, 4));
+    let mask: Vec<u8> =
+        (0..batch * heads * queries * keys).map(|i| u8::from(i * 31 % 7 < 3 || i / keys % 5 == 1)).collect();
+    let (scale, cap) = (0.75, 1.5);
+    let bits = |value: f64| if double { value.to_bits() } else { u64::from((value as f32).to_bits()) };
+    let mut scalars = vec![bits(scale)];
+    let mut buffers = vec![buffer(&query, double), buffer(&key, double), buffer(&value, double)];
+    if case.mask {
+        buffers.push(mask.clone().into());
+    }
+    if case.bias {
+        buffers.push(buffer(&bias, double));
+    }
+    if case.softcap {
+        scalars.push(bits(cap));
+    }
+    let size = if double { 8 } else { 4 };
+    let rows = batch * heads * queries;
+    let output = buffers.len();
+    buffers.push(vec![0xa5u8; rows * value_width * size].into());
+    buffers.push(vec![0xa5u8; rows * size].into());
+    let ran = run(&case.text(), buffers, &scalars);
+    let (results, logarithms) = (read(&ran.buffers[output], double), read(&ran.buffers[output + 1], double));
+
+    let tolerance = if double { 1e-12 } else { 2e-6 };
+    for row in 0..rows {
+        let (q, head) = (row % queries, row / queries);
+        let of = head / heads * kv_heads + head % heads / (heads / kv_heads);
+        let scores: Vec<f64> = (0..keys)
+            .map(|k| {
+                let mine = &query[row * width..][..width];
+                let theirs = &key[(of * keys + k) * width..][..width];
+                let mut score = mine.iter().zip(theirs).map(|(a, b)| a * b).sum::<f64>() * scale;
+                if case.softcap {
+                    score = cap * (score / cap).tanh();
+                }
+                let hidden = case.mask && mask[row * keys + k] != 0 || case.causal && k + queries > q + keys;
+                let bias = if case.bias { bias[(head % heads * queries + q) * keys + k] } else { 0.0 };
+                if hidden { f64::NEG_INFINITY } else { score + bias }
+            })
+            .collect();
+        let max = scores.iter().copied().fold(f64::MIN, f64::max);
+        let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        for column in 0..value_width {
+            let sum: f64 =
+                (0..keys).map(|k| weights[k] * value[(of * keys + k) * value_width + column]).sum();
+            let should = if total == 0.0 { 0.0 } else { sum / total };
+            let is = results[row * value_width + column];
+            assert!(
+                (is - should).abs() <= tolerance,
+                "row {row} column {column}: {is}, should be {should}\n{case:?}"
+            );
+        }
+        let should = if total == 0.0 { f64::NEG_INFINITY } else { max + total.ln() };
+        let is = logarithms[row];
+        assert!(
+            is == should || (is - should).abs() <= 2.0 * tolerance,
+            "row {row}: {is}, should be {should}\n{case:?}"
+        );
+    }
+}
+
+fn single(sizes: [usize; 7]) -> Case {
+    Case { dtype: "f32", lse: true, ..Case::new(sizes) }
+}
+
+#[test]
+fn multiply_adds_attend() {
+    compute(&single([1, 2, 1, 70, 70, 8, 5]));
+    compute(&Case { causal: true, ..single([1, 1, 1, 70, 100, 40, 70]) });
+    compute(&Case { causal: true, ..single([1, 1, 1, 90, 30, 3, 3]) });
+    compute(&Case { dtype: "f64", causal: true, ..single([2, 1, 1, 40, 40, 9, 70]) });
+}
+
+#[test]
+fn multiply_adds_attend_with_masks_biases_and_caps() {
+    compute(&Case { mask: true, ..single([1, 2, 2, 20, 66, 16, 16]) });
+    let all = Case { mask: true, bias: true, softcap: true, causal: true, ..single([2, 2, 1, 9, 40, 4, 4]) };
+    compute(&all);
+    compute(&Case { dtype: "f64", ..all });
+}
+
+#[test]
+fn every_type_is_attended_to_on_every_target() {
+    for target in TARGETS {
+        for dtype in ["f64", "f32", "f16", "bf16"] {
+            let case = Case { dtype, causal: true, ..Case::new([2, 4, 2, 77, 90, 68, 130]) };
+            let emitted = check_for(&case.text(), target);
+            assert!(!emitted.ptx.contains("wgmma"));
+        }
+        let all = Case {
+            mask: true,
+            bias: true,
+            softcap: true,
+            causal: true,
+            lse: true,
+            ..single([2, 4, 2, 77, 90, 64, 128])
+        };
+        check_for(&all.text(), target);
+        check_for(&Case { dtype: "f64", ..all }.text(), target);
+    }
 }

@@ -1,5 +1,9 @@
 //! Attention.
+//!
+//! - [`hopper`]: 16-bit types on Hopper;
+//! - [`general`]: all else.
 
+mod general;
 mod hopper;
 
 use crate::{LoweringError, Payload};
@@ -8,5 +12,5 @@ use burn_mlir_ir::{Attention, NvptxTarget};
 /// Lowers an attention.
 pub(super) fn lower(attention: &Attention, target: &NvptxTarget) -> Result<Payload, LoweringError> {
     let payload = if target.is_hopper() { hopper::lower(attention, target) } else { None };
-    payload.ok_or_else(|| LoweringError::Unsupported("this attention on this target".into()))
+    payload.map_or_else(|| general::lower(attention), Ok)
 }
