@@ -3,13 +3,16 @@
 //! This crate knows nothing of tensors or compilers. A newcomer's tour:
 //!
 //! - A [`Device`] has memory and runs work. [`Device::host`] is this process: its memory and threads.
-//! - A [`Buffer`] is a piece of device memory from a [`MemoryPool`]. Dropping it returns it to the pool,
-//!   after the last work that uses it.
-//! - A [`HostKernel`] is loaded machine code: functions that compute ranges of tiles, see [`PhaseFn`].
+//!   [`Device::cuda`] is an NVIDIA GPU; its driver is loaded when first asked for.
+//! - A [`Buffer`] is a piece of device memory. Dropping it gives it back, after the last work that uses it.
+//! - A [`HostKernel`] is loaded machine code: functions that compute ranges of tiles, see [`PhaseFn`]. A
+//!   [`CudaKernel`] is code for GPUs: functions launched on grids of threads.
 //! - A [`Stream`] is an ordered queue. [`Launch`]es, or [`Batch`]es of them, run in order while the thread
 //!   that submits goes on. Errors come out of [`Stream::synchronize`].
 //! - A [`Graph`] is a list of batches that is replayed as one item of a stream.
 //! - An [`Event`] is a place in a stream's order, for other streams and threads to wait for.
+//!
+//! All of it may be used from any thread, and dropped at any time.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -8,7 +8,7 @@ use super::pool::MemoryPool;
 use crate::cuda::CudaBlock;
 use crate::{DeviceId, RuntimeError};
 
-/// A piece of device memory, 64-byte aligned. Clones share it; the last one gives it back to its pool.
+/// A piece of device memory, 64-byte aligned (256 on CUDA devices). Clones share it; the last one gives it back to its pool.
 ///
 /// Work queued on a stream holds clones, so a buffer may be dropped as soon as its last use is queued.
 #[derive(Clone)]
