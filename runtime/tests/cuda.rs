@@ -223,7 +223,8 @@ fn freed_memory_is_reused_in_stream_order() {
             drop(first);
             // The kernel may not have run, yet the memory is free for this stream's next work ...
             let second = stream.upload(&7_u32.to_le_bytes().repeat(bytes / 4)).unwrap();
-            assert!(second.address().addr().abs_diff(address.addr()) < bytes);
+            let exact = std::env::var_os("BURN_MLIR_CUDA_EXACT_MEMORY").is_some();
+            assert!(exact || second.address().addr().abs_diff(address.addr()) < bytes);
             launch(&stream, &triple, &second, &[1]);
             assert_eq!(words(&stream, &second), {
                 let mut expected = vec![7; bytes / 4];
@@ -289,7 +290,9 @@ fn a_fresh_buffer_of_one_stream_is_in_order_on_another() {
 fn too_much_memory_is_an_error_and_the_rest_is_usable() {
     let _memory = MEMORY.read();
     for index in 0..cuda_device_count() {
-        let device = Device::cuda(index, CudaConfig { memory_limit: Some(64 << 20) }).unwrap();
+        let device =
+            Device::cuda(index, CudaConfig { memory_limit: Some(64 << 20), ..CudaConfig::default() })
+                .unwrap();
         let stream = device.stream().unwrap();
         for requested in [usize::MAX, isize::MAX as usize, 1 << 60, 1 << 46, 65 << 20] {
             for error in [device.allocate(requested).unwrap_err(), stream.allocate(requested).unwrap_err()] {
@@ -330,6 +333,10 @@ fn all_of_a_devices_memory_is_usable_and_more_an_error() {
     let _memory = MEMORY.write();
     on_each_cuda_device(|device| {
         let stream = device.stream().unwrap();
+        let add = kernel_on(device, "add", &[(ADD, 1)], 0);
+        let Kernel::Cuda(code) = &add else { panic!("{add:?}") };
+        // Code takes memory, too.
+        device.load(code).unwrap();
         let mut kept = Vec::new();
         let error = loop {
             match stream.allocate(1 << 30) {
@@ -339,7 +346,6 @@ fn all_of_a_devices_memory_is_usable_and_more_an_error() {
         };
         assert!(matches!(error, RuntimeError::OutOfMemory { .. }), "{error:?}");
         println!("{} GiB of {:?}", kept.len(), device.cuda_properties().unwrap().memory_bytes);
-        let add = kernel_on(device, "add", &[(ADD, 1)], 0);
         if let Some(buffer) = kept.last() {
             launch(&stream, &add, buffer, &[1]);
         }

@@ -27,7 +27,13 @@ const SMALL_STAGING: (usize, usize) = (256 << 10, 16);
 pub struct CudaConfig {
     /// Bytes of device memory; all of it by default.
     pub memory_limit: Option<usize>,
+    /// Every buffer is memory of its own of exactly its size, and none is kept for reuse. Slow; it lets tools like
+    /// compute-sanitizer see accesses outside a buffer. The variable `BURN_MLIR_CUDA_EXACT_MEMORY` sets it, too.
+    pub exact_memory: bool,
 }
+
+/// Environment variable that sets [`CudaConfig::exact_memory`] unless it is empty or 0.
+const EXACT_VARIABLE: &str = "BURN_MLIR_CUDA_EXACT_MEMORY";
 
 /// Context, memory, events and staging shared by all streams of a device.
 pub(crate) struct CudaDevice {
@@ -47,9 +53,12 @@ impl CudaDevice {
         let events = Arc::new(EventPool::new(context.clone()));
         let limit = config.memory_limit.unwrap_or(usize::MAX).min(properties.memory_bytes);
         let memory = DeviceMemory { context: context.clone() };
+        let variable =
+            std::env::var_os(EXACT_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0");
+        let exact = config.exact_memory || variable;
         let staging = |(bytes, most)| Staging::new(&context, &events, bytes, most);
         Ok(Self {
-            pool: Arc::new(Pool::new(context.id(), Box::new(memory), limit)),
+            pool: Arc::new(Pool::new(context.id(), Box::new(memory), limit, exact)),
             small: staging(SMALL_STAGING),
             large: staging(LARGE_STAGING),
             events,

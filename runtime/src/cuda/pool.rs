@@ -60,6 +60,8 @@ pub(super) trait Order: Send + Sync {
 pub(super) struct Pool<O: Order> {
     device: DeviceId,
     limit: usize,
+    /// Whether every block is memory of its own of exactly its size.
+    exact: bool,
     backing: Box<dyn Backing>,
     state: Mutex<State<O>>,
 }
@@ -106,8 +108,9 @@ struct Pending<O: Order> {
 }
 
 impl<O: Order> Pool<O> {
-    /// An empty pool that takes at most `limit` bytes.
-    pub(super) fn new(device: DeviceId, backing: Box<dyn Backing>, limit: usize) -> Self {
+    /// An empty pool that takes at most `limit` bytes. `exact`: nothing is kept for reuse, and every block is memory
+    /// of its own of exactly its size, so that tools see who leaves it.
+    pub(super) fn new(device: DeviceId, backing: Box<dyn Backing>, limit: usize, exact: bool) -> Self {
         let state = State {
             blocks: BTreeMap::new(),
             free: BTreeSet::new(),
@@ -115,7 +118,7 @@ impl<O: Order> Pool<O> {
             orders: BTreeMap::new(),
             usage: MemoryUsage::default(),
         };
-        Self { device, limit, backing, state: Mutex::new(state) }
+        Self { device, limit, exact, backing, state: Mutex::new(state) }
     }
 
     /// The device whose memory this is.
@@ -137,7 +140,8 @@ impl<O: Order> Pool<O> {
             in_use: state.usage.in_use,
             limit: self.limit,
         };
-        let Some(bytes) = bytes.max(1).checked_next_multiple_of(GRAIN) else { return Err(error) };
+        let grain = if self.exact { 1 } else { GRAIN };
+        let Some(bytes) = bytes.max(1).checked_next_multiple_of(grain) else { return Err(error) };
         let id = order.map_or(NOBODY, |order| order.id());
         let found = state
             .take(id, bytes)
@@ -166,6 +170,12 @@ impl<O: Order> Pool<O> {
         let mut state = self.state.lock();
         let Some(block) = state.blocks.get(&address) else { return };
         state.usage.in_use -= block.bytes;
+        if self.exact {
+            marks.iter().for_each(O::wait_for);
+            order.into_iter().for_each(|order| order.finish());
+            state.insert_free(address, NOBODY);
+            return self.release(&mut state);
+        }
         let order = match order.filter(|order| !order.is_closed()) {
             Some(order) => {
                 state.orders.entry(order.id()).or_insert_with(|| order.clone());
@@ -204,7 +214,7 @@ impl<O: Order> Pool<O> {
         let left = self.limit.saturating_sub(state.usage.reserved);
         let preferred = SEGMENTS.iter().find(|(largest, _)| bytes <= *largest).map(|(_, segment)| *segment);
         let exact = bytes.checked_next_multiple_of(STEP).unwrap_or(bytes);
-        let sizes = [preferred.unwrap_or(exact), exact, bytes];
+        let sizes = if self.exact { [bytes; 3] } else { [preferred.unwrap_or(exact), exact, bytes] };
         let (address, size) = sizes
             .into_iter()
             .filter(|size| *size <= left)

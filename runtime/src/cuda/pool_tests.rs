@@ -84,7 +84,7 @@ unsafe impl Backing for Addresses {
 
 fn pool(memory: usize) -> Pool<Queue> {
     let addresses = Addresses { next: AtomicUsize::new(1 << 40), left: AtomicUsize::new(memory) };
-    Pool::new(DeviceId::Cuda(0), Box::new(addresses), usize::MAX)
+    Pool::new(DeviceId::Cuda(0), Box::new(addresses), usize::MAX, false)
 }
 
 /// Gives a block back whose other users are those streams.
@@ -180,7 +180,7 @@ fn short_memory_is_waited_for_and_given_back() {
 #[test]
 fn the_limit_counts_segments() {
     let addresses = Addresses { next: AtomicUsize::new(1 << 40), left: AtomicUsize::new(usize::MAX) };
-    let pool: Pool<Queue> = Pool::new(DeviceId::Cuda(0), Box::new(addresses), 1 << 20);
+    let pool: Pool<Queue> = Pool::new(DeviceId::Cuda(0), Box::new(addresses), 1 << 20, false);
     let block = pool.allocate(1 << 20, None).unwrap();
     assert!(pool.allocate(1, None).is_err());
     give_back(&pool, block, None, &[]);
@@ -190,6 +190,22 @@ fn the_limit_counts_segments() {
         give_back(&pool, block, None, &[]);
     }
     pool.allocate(1 << 20, None).unwrap();
+}
+
+#[test]
+fn exact_memory_is_of_its_own_and_goes_back_at_once() {
+    let addresses = Addresses { next: AtomicUsize::new(1 << 40), left: AtomicUsize::new(1000) };
+    let pool = Pool::new(DeviceId::Cuda(0), Box::new(addresses), usize::MAX, true);
+    let (first, second) = (Queue::new(1), Queue::new(2));
+    let blocks = [100, 899, 1].map(|bytes| pool.allocate(bytes, Some(&first)).unwrap());
+    assert!(pool.allocate(1, Some(&first)).is_err());
+    first.work();
+    second.work();
+    give_back(&pool, blocks[1], Some(&first), &[&second]);
+    assert!(first.is_idle() && second.is_idle());
+    let usage = pool.usage();
+    assert_eq!((usage.in_use, usage.reserved), (101, 101));
+    assert_ne!(pool.allocate(899, Some(&first)).unwrap(), blocks[1]);
 }
 
 #[derive(Clone, Debug)]
