@@ -135,3 +135,67 @@ fn a_layer_with_its_activation() {
         assert!(emitted.ptx.contains("add.rn.bf16x2") && emitted.ptx.contains("cvt.rn.bf16x2.f32"));
     }
 }
+
+/// Few tiles and a long sum: parts of it are added by the last to finish, in a fixed order.
+#[test]
+fn sums_are_cut_where_tiles_are_few() {
+    for (shape, dtype) in [
+        ([768, 768, 8192], "bf16"),
+        ([64, 128, 4096], "f16"),
+        ([64, 40, 3000], "bf16"),
+        ([256, 256, 4096], "flex32"),
+    ] {
+        for forms in [[false, true], [true, false]] {
+            if forms[0] && dtype == "flex32" {
+                continue;
+            }
+            let emitted = check(&product(shape, forms, dtype));
+            assert!(emitted.ptx.contains("atom.acq_rel.gpu.global.inc.u32"), "{}", emitted.ptx);
+            assert!(emitted.program.shared_bytes > 0 && emitted.program.phases[0].grid[0] <= 132);
+        }
+    }
+    let emitted = check(&product([4096; 3], [false; 2], "bf16"));
+    assert_eq!(emitted.program.shared_bytes, 0);
+}
+
+/// Attention's products, of interleaved heads, and a matrix for many.
+#[test]
+fn batches() {
+    for (domain, left, right, out) in [
+        // Scores, and values weighted by them: 8 sequences of 1024, 12 heads of 64.
+        (
+            "p 8, p 12, p 1024, p 1024, r 64",
+            "786432, 64, 768, 0, 1",
+            "786432, 64, 0, 768, 1",
+            "12582912, 1048576, 1024, 1, 0",
+        ),
+        (
+            "p 8, p 12, p 1024, p 64, r 1024",
+            "12582912, 1048576, 1024, 0, 1",
+            "786432, 64, 0, 1, 768",
+            "786432, 64, 768, 1, 0",
+        ),
+        // Rows of several sequences, results in heads.
+        (
+            "p 8, p 1024, p 12, p 64, r 768",
+            "786432, 768, 0, 0, 1",
+            "0, 0, 64, 1, 768",
+            "786432, 64, 65536, 1, 0",
+        ),
+        // Gradient of weights: both operands along their sides.
+        ("p 768, p 3072, r 8192", "1, 0, 768", "0, 1, 3072", "3072, 1, 0"),
+    ] {
+        let emitted = check(&format!(
+            "block [{domain}] () {{
+  @0 = in bf16 align 64
+  @1 = in bf16 align 64
+  @2 = out bf16 align 64
+  %0 = load @0 [{left}] : bf16
+  %1 = load @1 [{right}] : bf16
+  %2 = contract %0, %1 : bf16
+  store %2 -> @2 [{out}]
+}}"
+        ));
+        assert!(emitted.ptx.contains("global.shared::cta"), "{}", emitted.ptx);
+    }
+}

@@ -27,8 +27,18 @@ pub(super) struct Consumer {
     pub elected: Value,
     /// Whether it says that a stage is done with: for its warpgroup, or for its warp.
     releasing: Value,
+    /// The barrier of its warpgroup, and the threads that meet there.
+    barrier: [Value; 2],
     left: Left,
     right: Descriptor,
+}
+
+impl Consumer {
+    /// Waits for all threads of the warpgroup.
+    pub fn meet(&self, e: &mut Emitter) {
+        let [barrier, threads] = &self.barrier;
+        e.line(format_args!("nvvm.barrier id = {barrier} number_of_threads = {threads}"));
+    }
 }
 
 /// Where a warpgroup finds the left operand.
@@ -55,7 +65,9 @@ impl Kernel<'_> {
             finish.locate(self, &place, None)?;
             finish.load_early(self, &place);
             let sums = self.sums(&consumer, &products);
+            let sums = self.open_splits(&consumer, &place, sums);
             finish.write(self, &place, &sums)?;
+            self.close_splits();
             work.close(self.e(), &products.turn);
         }
         finish.end(self);
@@ -120,7 +132,9 @@ impl Kernel<'_> {
         };
         let start = int_by(e, "addi", &start, left_bytes);
         let right = Descriptor::new(e, &start, problem.right.major);
-        Consumer { number, thread, elected, releasing, left, right }
+        // Barrier 0 is that of the whole block.
+        let barrier = [int_by(e, "addi", &number, 1), int(e, WARPGROUP)];
+        Consumer { number, thread, elected, releasing, barrier, left, right }
     }
 
     /// Whether a consumer has products of two slices under way. Registers that one slice is multiplied from are

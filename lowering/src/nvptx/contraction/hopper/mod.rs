@@ -4,7 +4,7 @@
 //! operands to workgroup memory ([`producer`]), in the layout that one or two warpgroups multiply them
 //! from ([`consumer`], [`descriptor`], [`fragment`]); a ring of barriers ([`ring`]) lets the copies of the next slices, and of the
 //! next tile, run ahead. The accumulators stay in registers for the statements after the contraction
-//! ([`epilogue`]); 16-bit results leave by the copy engine, too ([`results`]).
+//! ([`epilogue`]), once the parts of a sum that was cut are added ([`splits`]); 16-bit results leave by the copy engine, too ([`results`]).
 
 mod consumer;
 mod descriptor;
@@ -18,6 +18,7 @@ mod problem;
 mod producer;
 mod results;
 mod ring;
+mod splits;
 mod view;
 
 use super::SYMBOL;
@@ -54,7 +55,8 @@ pub(super) fn lower(
         tensor_maps,
         ..Phase::default()
     };
-    let program = Program { phases: vec![phase], shared_bytes: 0, worker_bytes: 0 };
+    let shared_bytes = splits::scratch_bytes(&plan, problem::points(&problem.batch)) as u64;
+    let program = Program { phases: vec![phase], shared_bytes, worker_bytes: 0 };
     let schedule = String::new();
     Ok(Some(Payload { schedule, ..payload(&[text], program) }))
 }

@@ -14,6 +14,10 @@ pub(super) struct Place {
     /// First row and column.
     pub row: Value,
     pub column: Value,
+    /// Position among all tiles.
+    pub tile: Value,
+    /// Part of the sum.
+    pub part: Value,
     /// The first slice of the sum and the one after the last.
     pub slices: [Value; 2],
 }
@@ -44,6 +48,8 @@ impl Place {
             batch: split(e, &matrix, &problem.batch.sizes),
             row: int_by(e, "muli", &row, plan.rows()),
             column: int_by(e, "muli", &column, plan.columns),
+            tile,
+            part,
             slices: [first, last],
         }
     }

@@ -26,6 +26,9 @@ const WORKGROUP_BYTES: usize = 232_448;
 /// Bytes of the two barriers of a stage.
 const STAGE_BARRIER_BYTES: usize = 16;
 
+/// Bytes of the tickets of all consumers of a block.
+const TICKET_BYTES: usize = 16;
+
 /// Stages more than this hide nothing.
 const MAX_STAGES: usize = 10;
 
@@ -34,15 +37,17 @@ const MAX_STAGES: usize = 10;
 const RASTER: usize = 16;
 
 /// Tiles: warpgroups that multiply, columns.
-const TILES: [(usize, usize); 5] = [(2, 256), (2, 128), (2, 64), (1, 128), (1, 64)];
+const TILES: [(usize, usize); 6] = [(2, 256), (2, 192), (2, 128), (2, 64), (1, 128), (1, 64)];
 
 /// Parts of a sum, at most.
-const MAX_SPLITS: usize = 1;
+const MAX_SPLITS: usize = 32;
 
 /// Cost model, in cycles of a multiprocessor: bytes per cycle from the second-level cache, ...
 const BYTES_PER_CYCLE: usize = 56;
+/// ... for each slice besides (and a part of its bytes), ...
+const SLICE: usize = 32;
 /// ... of partial sums from and to it, ...
-const PARTIAL_BYTES_PER_CYCLE: usize = 24;
+const PARTIAL_BYTES_PER_CYCLE: usize = 32;
 /// ... until the first products of a block of threads, ...
 const START: usize = 1500;
 /// ... of a tile's epilogue, without and for each column, ...
@@ -114,7 +119,7 @@ impl Plan {
         let matrices = points(&problem.batch) * tiles[0] * tiles[1];
         if splits > 1 {
             let counters = matrices * consumers <= COUNTER_WORDS;
-            if part < 4 || all.div_ceil(part) != splits || !counters || matrices >= multiprocessors {
+            if part < 4 || all.div_ceil(part) != splits || !counters || matrices > 2 * multiprocessors {
                 return None;
             }
         }
@@ -128,6 +133,7 @@ impl Plan {
             _ if deferred => columns / COLUMNS,
             (0, _) => 0,
             (staged, 256) => staged.max(4),
+            (staged, 192) => staged.max(3),
             (staged, 128) => staged.max(2),
             (staged, _) => staged,
         };
@@ -143,22 +149,27 @@ impl Plan {
             raster: if tiles[0] <= RASTER { tiles[0] } else { RASTER },
             grid,
         };
-        let room = WORKGROUP_BYTES.checked_sub(plan.store_bytes())?;
+        let room = WORKGROUP_BYTES.checked_sub(plan.store_bytes() + TICKET_BYTES)?;
         plan.stages = (room / (plan.stage_bytes() + STAGE_BARRIER_BYTES)).min(MAX_STAGES);
         if plan.stages < 2 {
             return None;
         }
         // A matrix instruction of n columns and 32 bytes of the sum takes n / 2 cycles.
         let multiply = consumers * columns * 2;
-        let slice = multiply.max(plan.stage_bytes() / BYTES_PER_CYCLE);
+        let slice = multiply.max(plan.stage_bytes() / BYTES_PER_CYCLE) + SLICE + plan.stage_bytes() / 512;
         // A multiprocessor has 128 lanes.
         let epilogue = EPILOGUE + EPILOGUE_COLUMN * columns + results.cost * consumers * columns * ROWS / 128;
         let mut tile = part * slice + if deferred { EPILOGUE } else { epilogue };
+        let mut last = if deferred { epilogue } else { 0 };
         if splits > 1 {
-            let partial = consumers * ROWS * columns * 4;
-            tile += (1 + splits) * partial / PARTIAL_BYTES_PER_CYCLE + MEETING;
+            // Each part is written by one and read by another; the last one reads all of its tile.
+            let partial = consumers * ROWS * columns * 4 / PARTIAL_BYTES_PER_CYCLE;
+            tile += partial;
+            last += MEETING + splits * partial;
+            if blocks > multiprocessors {
+                tile += partial;
+            }
         }
-        let last = if deferred { epilogue } else { 0 };
         Some((START + last + blocks.div_ceil(multiprocessors) * tile, plan))
     }
 
@@ -197,9 +208,14 @@ impl Plan {
         self.store_offset() + self.store_bytes()
     }
 
+    /// Where the tickets of consumers are that add parts of sums.
+    pub fn ticket_offset(&self) -> usize {
+        self.barrier_offset() + self.stages * STAGE_BARRIER_BYTES
+    }
+
     /// Bytes of workgroup memory.
     pub fn workgroup_bytes(&self) -> usize {
-        self.barrier_offset() + self.stages * STAGE_BARRIER_BYTES
+        self.ticket_offset() + TICKET_BYTES
     }
 
     /// Tiles of one matrix product.

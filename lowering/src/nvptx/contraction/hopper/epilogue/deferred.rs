@@ -23,7 +23,7 @@ impl Finisher<'_> {
         let Some(staging) = &self.staging else { return };
         let dtype = kernel.problem.result_type();
         let e = kernel.e();
-        staging.reuse(e, &self.consumer.elected);
+        staging.reuse(e, &self.consumer);
         for (step, sums) in sums.chunks(STEP_COLUMNS / 2).enumerate() {
             let values: [Value; 4] = std::array::from_fn(|part| {
                 let pair = [sums[2 * part].clone(), sums[2 * part + 1].clone()];

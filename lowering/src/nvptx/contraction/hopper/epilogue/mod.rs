@@ -220,7 +220,7 @@ impl Finisher<'_> {
         let slot = |staged: usize| group * count + staged;
         if let Some(staging) = &self.staging {
             for ahead in 0..count {
-                staging.acquire(kernel.e(), &self.consumer.elected, [slot(ahead), ahead], slots, buffers);
+                staging.acquire(kernel.e(), &self.consumer, [slot(ahead), ahead], slots, buffers);
             }
         }
         let dtype = kernel.problem.result_type();
@@ -374,7 +374,7 @@ impl Finisher<'_> {
     /// Ends the function.
     pub fn end(&self, kernel: &mut Kernel<'_>) {
         if let Some(staging) = &self.staging {
-            staging.drain(kernel.e(), &self.consumer.elected);
+            staging.drain(kernel.e(), &self.consumer);
         }
     }
 }

@@ -5,7 +5,7 @@ use super::super::consumer::Consumer;
 use super::super::int::{int_by, int_op, split};
 use super::super::kernel::Kernel;
 use super::super::place::{Place, coordinates};
-use super::super::plan::{ROW_BYTES, ROWS, STEP_COLUMNS, STORE_BYTES, WARPGROUP};
+use super::super::plan::{ROW_BYTES, ROWS, STEP_COLUMNS, STORE_BYTES};
 use super::super::results::{COLUMNS, Staged};
 use super::super::ring::{at, byte};
 use super::super::view::Axis;
@@ -29,9 +29,6 @@ pub(super) struct Staging {
     /// Number of the piece of the line at the first of the four times it does so, and how the swizzle moves it.
     piece: Value,
     swizzle: Value,
-    /// The barrier of this warpgroup.
-    barrier: Value,
-    threads: Value,
 }
 
 impl Staging {
@@ -51,10 +48,7 @@ impl Staging {
         let swizzle = int_by(e, "andi", &consumer.thread, 7);
         let lane = int_by(e, "andi", &consumer.thread, 31);
         let piece = int_by(e, "shrui", &lane, 4);
-        // Barrier 0 is that of the whole block.
-        let barrier = int_by(e, "addi", &consumer.number, 1);
-        let threads = super::super::int::int(e, WARPGROUP);
-        Self { memory, line, piece, swizzle, barrier, threads }
+        Self { memory, line, piece, swizzle }
     }
 
     /// Waits until buffer number `slot` of `slots` a tile may be written.
@@ -62,7 +56,7 @@ impl Staging {
     pub fn acquire(
         &self,
         e: &mut Emitter,
-        elected: &Value,
+        consumer: &Consumer,
         [slot, ahead]: [usize; 2],
         slots: usize,
         buffers: usize,
@@ -74,18 +68,18 @@ impl Staging {
             // The first wait of the tile was for all.
             _ => return,
         };
-        e.open(format_args!("scf.if {elected} {{"));
+        e.open(format_args!("scf.if {} {{", consumer.elected));
         e.line(format_args!("nvvm.cp.async.bulk.wait_group {pending} {{read}}"));
         e.close("}");
-        self.meet(e);
+        consumer.meet(e);
     }
 
     /// Waits until all buffers may be written.
-    pub fn reuse(&self, e: &mut Emitter, elected: &Value) {
-        e.open(format_args!("scf.if {elected} {{"));
+    pub fn reuse(&self, e: &mut Emitter, consumer: &Consumer) {
+        e.open(format_args!("scf.if {} {{", consumer.elected));
         e.line("nvvm.cp.async.bulk.wait_group 0 {read}");
         e.close("}");
-        self.meet(e);
+        consumer.meet(e);
     }
 
     /// The place of a thread's line in the `part`-th 16 columns of a buffer.
@@ -147,7 +141,7 @@ impl Staging {
         [buffer, shift]: [&Value; 2],
     ) {
         e.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}");
-        self.meet(e);
+        consumer.meet(e);
         e.open(format_args!("scf.if {} {{", consumer.elected));
         let row = int_by(e, "muli", &consumer.number, ROWS);
         let row = int_op(e, "addi", &place.row, &row);
@@ -172,14 +166,9 @@ impl Staging {
     }
 
     /// Waits until all that was stored is there; at the end of the function.
-    pub fn drain(&self, e: &mut Emitter, elected: &Value) {
-        e.open(format_args!("scf.if {elected} {{"));
+    pub fn drain(&self, e: &mut Emitter, consumer: &Consumer) {
+        e.open(format_args!("scf.if {} {{", consumer.elected));
         e.line("nvvm.cp.async.bulk.wait_group 0");
         e.close("}");
-    }
-
-    /// Waits for all threads of the warpgroup.
-    fn meet(&self, e: &mut Emitter) {
-        e.line(format_args!("nvvm.barrier id = {} number_of_threads = {}", self.barrier, self.threads));
     }
 }
