@@ -99,6 +99,17 @@ fn cuda(device: &Device) {
 
     report("allocate and free 4 KiB", 100_000, || drop(black_box(stream.allocate(4096).unwrap())));
     report("allocate and free 8 MiB", 100_000, || drop(black_box(stream.allocate(8 << 20).unwrap())));
+    let mut kept: Vec<_> =
+        (0..8000_usize).map(|i| stream.allocate(1 + (i * 7919) % 100_000).unwrap()).collect();
+    let mut odd = false;
+    kept.retain(|_| {
+        odd = !odd;
+        odd
+    });
+    report("allocate and free among 4000", 100_000, || {
+        drop(black_box(stream.allocate(50_000).unwrap()));
+    });
+    drop(kept);
     report("submit, up to 100 ahead", 10_000, || {
         (0..100).for_each(|_| submit());
         stream.synchronize().unwrap();
