@@ -110,6 +110,20 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// The error with the label of the kernel whose launch met it. What poisoned a device is an earlier kernel's
+    /// doing, unless the driver was told to wait for each.
+    pub(crate) fn in_kernel(mut self, label: &str) -> Self {
+        let waits = || std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|value| value == "1");
+        match &mut self {
+            Self::Driver { message, .. } => *message = format!("{message} in kernel `{label}`"),
+            Self::DevicePoisoned { reason, .. } if waits() => {
+                *reason = format!("{reason} in kernel `{label}`").into();
+            }
+            _ => {}
+        }
+        self
+    }
+
     /// The error of a call that panicked.
     pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Self {
         let message = panic

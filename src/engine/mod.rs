@@ -12,7 +12,7 @@ use crate::{MlirDevice, MlirError};
 use burn_mlir_ir::plan::{self, Plan};
 use burn_mlir_ir::{Graph, Kernel, Target};
 use burn_mlir_jit::{Config, Jit};
-use burn_mlir_runtime::{Device, HostConfig, Stream, cuda_device_count};
+use burn_mlir_runtime::{Device, DeviceId, HostConfig, cuda_device_count};
 use compile::{Compiler, Goal};
 use parking_lot::Mutex;
 use random::Random;
@@ -36,8 +36,6 @@ type Planned = (Graph, Arc<Executable>);
 /// A device with its compiler.
 pub(crate) struct Engine {
     pub(crate) device: Device,
-    /// For copies between host and device.
-    pub(crate) transfer: Stream,
     pub(crate) random: Random,
     compiler: Compiler,
     /// By the hash of the graph; graphs are compared as well.
@@ -79,7 +77,6 @@ impl Engine {
         let (device, goal) =
             opened.map_err(|reason| MlirError::DeviceUnavailable { device: device.to_string(), reason })?;
         Ok(Self {
-            transfer: device.stream()?,
             device,
             random: Random::new(),
             compiler: Compiler::new(&JIT, goal),
@@ -87,6 +84,11 @@ impl Engine {
             planned: AtomicU64::new(0),
             reused: AtomicU64::new(0),
         })
+    }
+
+    /// Whether the device is the processor of this process.
+    pub(crate) fn is_host(&self) -> bool {
+        self.device.id() == DeviceId::Host
     }
 
     /// The plan of a graph with its kernels compiled; made once for each structure.

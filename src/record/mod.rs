@@ -14,8 +14,8 @@ pub use state::TensorState;
 pub(crate) use state::{Block, Storage};
 pub(crate) use window::{Window, number};
 
-use crate::engine::{self, Engine};
-use crate::graph::{CaptureError, Made};
+use crate::engine;
+use crate::graph::CaptureError;
 use crate::{MlirDevice, MlirError, MlirTensor, dtype};
 use burn_backend::{ExecutionError, Scalar, TensorData};
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
@@ -161,20 +161,16 @@ pub(crate) fn from_data(device: MlirDevice, data: TensorData) -> MlirTensor {
         let error = MlirError::Unsupported { op: "from_data", operands };
         return failed(device, error, DType::F32, shape);
     };
-    let log = |window: Arc<Window>| {
-        window.session().as_mut().map(|session| session.upload(data.as_bytes(), dtype, &shape))
+    let upload = |window: Arc<Window>| {
+        let bytes = data.as_bytes();
+        let made = window.session().as_mut().map(|session| session.upload(bytes, dtype, &shape));
+        let block = Block::new(window.upload(bytes)?, None, made);
+        Ok(Storage { block, layout: Layout::contiguous(&shape) })
     };
-    let made = known_window(device).and_then(log);
-    let uploaded = engine::engine(device).and_then(|engine| upload(&engine, data.as_bytes(), &shape, made));
-    match uploaded {
+    match window(device).and_then(upload) {
         Ok(storage) => tensor(device, TensorState::new(Value::ready(storage)), dtype, &shape),
         Err(error) => failed(device, error, dtype, shape),
     }
-}
-
-fn upload(engine: &Engine, bytes: &[u8], shape: &Shape, made: Option<Made>) -> Result<Storage, MlirError> {
-    let buffer = engine.transfer.upload(bytes)?;
-    Ok(Storage { block: Block::new(buffer, None, made), layout: Layout::contiguous(shape) })
 }
 
 /// Computes a tensor and copies it to the host.
@@ -188,24 +184,9 @@ pub(crate) fn into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError
     }
     let size = tensor.dtype.size();
     let mut values = vec![0; tensor.shape.iter().product::<usize>() * size];
-    download(tensor.device, &storage, size, &mut values)?;
+    window(tensor.device)?.download(&storage.block, storage.layout.offset as usize * size, &mut values)?;
     let dtype = dtype::to_burn(tensor.dtype);
     Ok(TensorData::from_bytes_vec(values, tensor.shape.clone(), dtype))
-}
-
-/// Copies a row-major tensor once it is written; fails if work of this thread before it did.
-fn download(device: MlirDevice, storage: &Storage, size: usize, values: &mut [u8]) -> Result<(), MlirError> {
-    let window = window(device)?;
-    window.wait()?;
-    if let Some(event) = &storage.block.written {
-        event.wait();
-    }
-    window.wait_for_replays(&storage.block);
-    let (buffer, start) = (&storage.block.buffer, storage.layout.offset as usize * size);
-    // SAFETY: what writes the block has run, and it is overwritten only when `storage`, which holds it,
-    // is gone.
-    unsafe { engine::engine(device)?.transfer.copy_out(buffer, start, values)? };
-    Ok(())
 }
 
 /// The same tensor on another device.

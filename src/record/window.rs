@@ -210,10 +210,12 @@ impl Window {
         self.recording.lock().generation
     }
 
-    /// Starts what is recorded and waits for it, without waking the stream's own thread.
+    /// Starts what is recorded for somebody who waits for it. A host's stream runs it on this thread, instead of
+    /// waking its own.
     pub(super) fn finish(&self) -> Result<(), MlirError> {
         self.share();
-        self.start(&mut self.recording.lock(), Stream::run)
+        let hand_over = if self.engine.is_host() { Stream::run } else { Stream::submit };
+        self.start(&mut self.recording.lock(), hand_over)
     }
 
     /// Waits for what was started.
@@ -242,13 +244,21 @@ impl Window {
         }
     }
 
-    /// Waits for replays of other threads, queued so far, that write a block.
-    pub(super) fn wait_for_replays(&self, block: &Block) {
-        for pin in block.pins() {
-            if let Some(home) = pin.writer().filter(|home| home.id != self.id) {
-                home.stream.record().wait();
-            }
+    /// Copies bytes from the host to a new buffer, which work of any stream may use.
+    pub(super) fn upload(&self, bytes: &[u8]) -> Result<Buffer, MlirError> {
+        Ok(self.stream.upload(bytes)?)
+    }
+
+    /// Copies bytes of a block to the host once they are written; fails if work of this stream before it did.
+    pub(super) fn download(&self, block: &Block, start: usize, bytes: &mut [u8]) -> Result<(), MlirError> {
+        if let Some(event) = &block.written {
+            self.stream.wait(event);
         }
+        self.order_after_replays(block);
+        // SAFETY: this stream waits for what writes the block, which nobody overwrites while it is borrowed from
+        // one of the handles it needs to be free of.
+        unsafe { self.stream.copy_out(&block.buffer, start, bytes)? };
+        Ok(())
     }
 
     /// Memory of the device.
@@ -348,6 +358,17 @@ impl Window {
         session: Option<&mut Session>,
     ) -> Result<(), MlirError> {
         let result = hand_over(&self.stream, ready.batch);
+        if let Err(error) = &result
+            && !matches!(error, RuntimeError::IndexOutOfRange { .. })
+        {
+            // What was not queued has no values.
+            let error = MlirError::from(error.clone());
+            live.iter().for_each(|state| *state.lock() = Value::Failed(error.clone()));
+            if let Some(session) = session {
+                session.fail(CaptureError::Failed { reason: error.to_string() });
+            }
+            return Err(error);
+        }
         let event = self.stream.record();
         let mut blocks: Vec<Option<Arc<Block>>> = Vec::new();
         let mut storages = Vec::new();

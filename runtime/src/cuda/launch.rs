@@ -30,7 +30,7 @@ pub(super) fn load(context: &Arc<Context>, batch: &Batch) -> Result<usize, Runti
     let mut scratch = 0;
     for ready in batch.ready() {
         let kernel = cuda(context, ready.kernel)?;
-        kernel.loaded(context)?;
+        kernel.loaded(context).map_err(|error| error.in_kernel(kernel.label()))?;
         scratch = scratch.max(kernel.shared_bytes());
     }
     Ok(scratch)
@@ -92,8 +92,9 @@ pub(super) unsafe fn launch(
                     parameters.as_mut_ptr(),
                     null_mut(),
                 )
-            )?;
+            )
         }
+        .map_err(|error| error.in_kernel(kernel.label()))?;
     }
     Ok(())
 }
