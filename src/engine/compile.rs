@@ -5,7 +5,7 @@ use crate::MlirError;
 use burn_mlir_ir::plan::Plan;
 use burn_mlir_ir::{Graph, Instr, Kernel, Target};
 use burn_mlir_jit::{Assembler, Code, Frontend, HostCode, Jit, Lower, LowerError, PtxCode, Request, Stage};
-use burn_mlir_runtime::{CudaKernel, HostKernel};
+use burn_mlir_runtime::{CudaKernel, Device, HostKernel};
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -24,14 +24,15 @@ pub(super) struct Goal {
 /// Makes kernels for a device.
 pub(super) struct Compiler {
     jit: &'static Jit,
+    device: Device,
     goal: Goal,
     /// By the address of the code, which is kept: plans share their kernels.
     loaded: Mutex<FxHashMap<usize, (Arc<Code>, burn_mlir_runtime::Kernel)>>,
 }
 
 impl Compiler {
-    pub(super) fn new(jit: &'static Jit, goal: Goal) -> Self {
-        Self { jit, goal, loaded: Mutex::default() }
+    pub(super) fn new(jit: &'static Jit, device: Device, goal: Goal) -> Self {
+        Self { jit, device, goal, loaded: Mutex::default() }
     }
 
     /// What kernels are compiled for.
@@ -57,6 +58,9 @@ impl Compiler {
             return Ok(known.clone());
         }
         let made = load(code.clone(), kernel)?;
+        if let burn_mlir_runtime::Kernel::Cuda(cuda) = &made {
+            self.device.load(cuda).map_err(|error| failure(kernel, &error))?;
+        }
         loaded.insert(address, (code, made.clone()));
         Ok(made)
     }

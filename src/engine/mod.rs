@@ -77,9 +77,9 @@ impl Engine {
         let (device, goal) =
             opened.map_err(|reason| MlirError::DeviceUnavailable { device: device.to_string(), reason })?;
         Ok(Self {
-            device,
             random: Random::new(),
-            compiler: Compiler::new(&JIT, goal),
+            compiler: Compiler::new(&JIT, device.clone(), goal),
+            device,
             plans: Mutex::default(),
             planned: AtomicU64::new(0),
             reused: AtomicU64::new(0),

@@ -45,14 +45,6 @@ pub(crate) fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
     })
 }
 
-/// The calling thread's window of `device` if it has used the device.
-fn known_window(device: MlirDevice) -> Option<Arc<Window>> {
-    WINDOWS.with(|windows| {
-        let windows = windows.borrow();
-        windows.iter().find(|(owner, _)| *owner == device).map(|(_, window)| window.clone())
-    })
-}
-
 /// Gives up the captures of the calling thread, on all devices.
 pub(crate) fn fail_captures(error: &CaptureError) {
     WINDOWS.with(|windows| {
