@@ -87,6 +87,7 @@ functions! {
     fn cuEventDestroy_v2(event: CUevent);
     fn cuEventRecord(event: CUevent, stream: CUstream);
     fn cuEventQuery(event: CUevent);
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, stop: CUevent);
     fn cuEventSynchronize(event: CUevent);
 
     fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void);

@@ -21,6 +21,7 @@ mod launch;
 mod module;
 mod pinned;
 mod pool;
+mod profile;
 mod properties;
 mod status;
 mod stream;

@@ -14,6 +14,7 @@ use super::lane::Lane;
 use super::launch::{self, Resources};
 use super::pinned::Pinned;
 use super::pool::Order;
+use super::profile::Profile;
 use super::status::Status;
 use crate::{Batch, Buffer, DeviceId, RuntimeError};
 
@@ -52,6 +53,8 @@ pub(super) struct State {
     pub(super) staging: Option<(Pinned, usize)>,
     /// The first error that could not be returned where it happened.
     error: Option<RuntimeError>,
+    /// Time of the launches, where it is asked for.
+    profile: Option<Profile>,
     /// Graphs replayed since the last look for errors.
     replayed: Vec<Arc<CudaGraph>>,
 }
@@ -70,6 +73,7 @@ impl CudaStream {
             latest: None,
             staging: None,
             error: None,
+            profile: Profile::new(&device.context),
             replayed: Vec::new(),
         };
         Ok(Self { device, lane, calls: Calls::default(), state: Mutex::new(state) })
@@ -89,6 +93,7 @@ impl CudaStream {
         let counters = state.counters.address().expose_provenance() as u64;
         let mut result = Ok(());
         for ready in batch.ready() {
+            let start = state.profile.as_mut().map(|profile| profile.mark(self.lane.raw())).transpose()?;
             let kernel = launch::cuda(context, ready.kernel);
             let launched = kernel.and_then(|kernel| state.status.word(kernel)).and_then(|status| {
                 let resources = Resources { scratch, status, counters };
@@ -98,6 +103,10 @@ impl CudaStream {
                 unsafe { launch::launch(context, self.lane.raw(), &ready, resources) }
             });
             result = result.and(launched);
+            if let (Some(profile), Some(start)) = (&mut state.profile, start) {
+                let stop = profile.mark(self.lane.raw())?;
+                profile.launched(ready.kernel.label(), start, stop);
+            }
         }
         self.lane.count();
         self.run_ahead(&mut state, batch.len())?;
@@ -182,6 +191,9 @@ impl CudaStream {
         self.lane.synchronize()?;
         let mut state = self.state.lock();
         state.since = 0;
+        if let Some(profile) = &mut state.profile {
+            profile.write();
+        }
         for mark in std::mem::take(&mut state.ahead) {
             self.device.events.give_back(mark);
         }
