@@ -14,12 +14,23 @@ pub(crate) struct Emitter {
     text: String,
     indent: usize,
     names: usize,
+    gpu: bool,
 }
 
 impl Emitter {
     /// An empty text whose lines are indented by `indent` levels of two spaces.
     pub fn new(indent: usize) -> Self {
-        Self { text: String::new(), indent, names: 0 }
+        Self { text: String::new(), indent, ..Self::default() }
+    }
+
+    /// An empty text for code that runs on a GPU.
+    pub fn for_gpu() -> Self {
+        Self { gpu: true, ..Self::default() }
+    }
+
+    /// Whether the code runs on a GPU.
+    pub fn is_for_gpu(&self) -> bool {
+        self.gpu
     }
 
     /// A name not used before, for instance for a block argument.

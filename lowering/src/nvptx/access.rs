@@ -20,8 +20,9 @@ impl Evaluator<'_> {
             return 1;
         }
         let others = access.strides.iter().enumerate().filter(|(dim, _)| *dim != self.lane);
-        let alignment = others.fold(param.alignment.min(ACCESS_BYTES), |alignment, (_, &stride)| {
-            let step = stride.unsigned_abs() as usize * size;
+        let alignment = others.fold(param.alignment.min(ACCESS_BYTES), |alignment, (dim, &stride)| {
+            let shift = self.leader.as_ref().map_or(0, |leader| leader[dim]);
+            let step = (stride - shift).unsigned_abs() as usize * size;
             if step == 0 { alignment } else { alignment.min(1 << step.trailing_zeros()) }
         });
         (alignment / size).clamp(1, width)

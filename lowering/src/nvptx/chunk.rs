@@ -18,8 +18,8 @@ use burn_mlir_ir::{Block, Instr, Operand};
 /// Where a chunk is.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
-    /// One `index` a dimension; for the lane dimension, that of the first lane, a multiple of the
-    /// width.
+    /// One `index` a dimension; for the lane dimension, that of the first lane: a multiple of the width, unless there
+    /// is a [leader](Evaluator::leader).
     pub coordinates: Vec<Value>,
     /// Number of lanes.
     pub width: usize,
@@ -48,6 +48,9 @@ pub(super) struct Evaluator<'a> {
     pub sets: Vec<u32>,
     /// The lane dimension.
     pub lane: usize,
+    /// Where rows are not multiples of the width: the strides of an access that is a multiple of the width wherever
+    /// a chunk begins.
+    pub leader: Option<Vec<i64>>,
     /// The function that is written.
     pub kernel: KernelWriter,
     scalars: Vec<Value>,
@@ -61,7 +64,7 @@ impl<'a> Evaluator<'a> {
         let zero = index(&mut kernel.emitter, 0);
         let scalars =
             block.scalars.iter().enumerate().map(|(slot, &dtype)| kernel.scalar(slot, dtype)).collect();
-        Self { block, sets: block.dependences(), lane, kernel, scalars, zero }
+        Self { block, sets: block.dependences(), lane, leader: None, kernel, scalars, zero }
     }
 
     /// The function's emitter.

@@ -33,7 +33,7 @@ const BOX_ALIGNMENT: usize = 1024;
 impl KernelWriter {
     /// Opens the kernel `symbol`, which has `buffers` buffers and `scalars` scalar arguments.
     pub fn new(symbol: &str, buffers: usize, scalars: usize) -> Self {
-        let mut emitter = Emitter::new(0);
+        let mut emitter = Emitter::for_gpu();
         let arguments = arguments(buffers, scalars);
         emitter.open(format_args!("func.func @{symbol}({}) {{", arguments.join(", ")));
         Self { emitter, symbol: symbol.into(), workgroup_bytes: 0, dynamic: false }
@@ -43,7 +43,7 @@ impl KernelWriter {
     /// multiprocessor need not hold more than one. What [`workgroup`](Self::workgroup) reserves is to be
     /// launched with.
     pub fn with_tensor_maps(symbol: &str, buffers: usize, scalars: usize, maps: usize, threads: u32) -> Self {
-        let mut emitter = Emitter::new(0);
+        let mut emitter = Emitter::for_gpu();
         let mut arguments = arguments(buffers, scalars);
         // Only functions of the LLVM dialect can be kernels, and only kernels have arguments like these.
         arguments.extend((0..maps).map(|map| {

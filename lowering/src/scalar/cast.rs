@@ -1,6 +1,6 @@
 //! Conversions between element types.
 //!
-//! bf16 is converted with integer arithmetic: the x86 instructions for it flush subnormals, and
+//! bf16 is converted with integer arithmetic on hosts: the x86 instructions for it flush subnormals, and
 //! without them LLVM calls a library. The narrowing f64 → f16 and f64 → bf16 goes through an f32
 //! rounded to odd, so that it rounds once.
 
@@ -40,6 +40,10 @@ pub(super) fn round(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
         DType::F16 => {
             let half = e.op(format_args!("arith.truncf {x} : f32 to f16"));
             e.op(format_args!("arith.bitcast {half} : f16 to i16"))
+        }
+        DType::BF16 if e.is_for_gpu() => {
+            let brief = e.op(format_args!("arith.truncf {x} : f32 to bf16"));
+            e.op(format_args!("arith.bitcast {brief} : bf16 to i16"))
         }
         DType::BF16 => {
             let bits = e.op(format_args!("arith.bitcast {x} : f32 to i32"));

@@ -237,6 +237,11 @@ fn reductions_of_rows() {
             rows(&format!("p {outer}, r {size}"), strides, [outer, size, 1], shift);
         }
     }
+    // Shared by many blocks.
+    for size in [100_000, 100_003] {
+        rows(&format!("r {size}"), ["1", "0"], [1, size, 1], 0);
+    }
+    rows("p 2, r 100001", ["100001, 1", "1, 0"], [2, 100_001, 1], 0);
 }
 
 #[test]

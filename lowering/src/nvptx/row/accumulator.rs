@@ -84,7 +84,7 @@ impl Accumulator {
     }
 
     /// Scalar components of two into one; of equal extremes the first position wins.
-    fn combine(&self, e: &mut Emitter, a: &[Value], b: &[Value]) -> Parts {
+    pub fn combine(&self, e: &mut Emitter, a: &[Value], b: &[Value]) -> Parts {
         let op = match self.combination {
             Combination::Reduce(op) => return vec![scalar::combine(e, op, self.dtype, &a[0], &b[0])],
             Combination::ArgReduce(op) => op,

@@ -3,7 +3,7 @@
 use super::geometry::Geometry;
 use super::partial::Scratch;
 use crate::emit::Value;
-use crate::host::tiles::{Carried, CarryingFor, index, index_op, open_carrying_for};
+use crate::host::tiles::{Carried, CarryingFor, index, index_op, open_carrying_for, scaled};
 use crate::nvptx::chunk::{Chunk, Environment, Evaluator};
 use crate::nvptx::map::coordinates;
 use burn_mlir_ir::{Block, DimKind};
@@ -28,6 +28,10 @@ pub(super) struct Kernel<'a> {
     pub known: Environment,
     /// The steps that stay in registers, with what is known of them.
     pub steps: Vec<(Chunk, Environment)>,
+    /// The elements of the row that are in no step, one a thread, with what is known of them.
+    pub edge: Option<(Chunk, Environment)>,
+    /// Where the first step of the row begins and how many there are, if that is not certain.
+    body: Option<(Value, Value)>,
     /// Strides of positions within the reduction dimensions.
     pub positions: Vec<i64>,
 }
@@ -87,8 +91,53 @@ impl<'a> Kernel<'a> {
             origin,
             known,
             steps: Vec::new(),
+            edge: None,
+            body: None,
             positions,
         }
+        .with_edges()
+    }
+
+    /// Finds out where the row is aligned.
+    fn with_edges(mut self) -> Self {
+        let geometry = self.geometry;
+        let Some(leader) = geometry.leader.clone() else { return self };
+        let lane = geometry.lane;
+        let size = self.evaluator.block.domain[lane].size;
+        let e = self.evaluator.e();
+        let mut offset = index(e, 0);
+        for (dim, &stride) in leader.iter().enumerate().filter(|(dim, stride)| *dim != lane && **stride != 0)
+        {
+            let step = scaled(e, &self.origin[dim], stride);
+            offset = index_op(e, "arith.addi", &offset, &step);
+        }
+        let (zero, width, inside) = (index(e, 0), index(e, geometry.width), index(e, geometry.width - 1));
+        let head = index_op(e, "arith.subi", &zero, &offset);
+        let head = index_op(e, "arith.andi", &head, &inside);
+        let (size, last) = (index(e, size), index(e, size - 1));
+        let rest = index_op(e, "arith.subi", &size, &head);
+        let steps = index_op(e, "arith.divui", &rest, &width);
+        // Threads have the elements before the first step, then those behind the last one.
+        let walked = index_op(e, "arith.muli", &steps, &width);
+        let edges = index_op(e, "arith.subi", &size, &walked);
+        let mut valid = e.op(format_args!("arith.cmpi ult, {}, {edges} : index", self.share));
+        let before = e.op(format_args!("arith.cmpi ult, {}, {head} : index", self.share));
+        let behind = index_op(e, "arith.addi", &walked, &self.share);
+        let place = e.op(format_args!("arith.select {before}, {}, {behind} : index", self.share));
+        let place = index_op(e, "arith.minui", &place, &last);
+        if geometry.splits > 1 {
+            let split = self.evaluator.kernel.block('y');
+            let e = self.evaluator.e();
+            let first = e.op(format_args!("arith.cmpi eq, {split}, {zero} : index"));
+            valid = e.op(format_args!("arith.andi {valid}, {first} : i1"));
+        }
+        let valid = self.is_valid(Some(valid));
+        let mut coordinates = self.origin.clone();
+        coordinates[lane] = place;
+        self.edge = Some((Chunk { coordinates, width: 1, valid }, self.known.clone()));
+        self.body = Some((head, steps));
+        self.evaluator.leader = Some(leader);
+        self
     }
 
     pub fn is_valid(&mut self, step_valid: Option<Value>) -> Option<Value> {
@@ -123,6 +172,9 @@ impl<'a> Kernel<'a> {
         {
             let width = index(e, geometry.width);
             place[geometry.lane] = index_op(e, "arith.muli", &chunk, &width);
+            if let Some((head, _)) = &self.body {
+                place[geometry.lane] = index_op(e, "arith.addi", head, &place[geometry.lane]);
+            }
         }
         for (&dim, coordinate) in geometry.reduction.iter().zip(at) {
             place[dim] = coordinate;
@@ -142,29 +194,42 @@ impl<'a> Kernel<'a> {
         if !geometry.registers {
             return;
         }
+        let certain_steps = self.certain_steps();
         for part in 0..geometry.steps.div_ceil(geometry.threads) {
             let e = self.evaluator.e();
             let shift = index(e, part * geometry.threads);
             let number = index_op(e, "arith.addi", &self.share, &shift);
-            let certain = (part + 1) * geometry.threads <= geometry.steps;
-            let limit = if certain { None } else { Some(index(e, geometry.steps)) };
+            let certain = (part + 1) * geometry.threads <= certain_steps;
+            let limit = if certain { None } else { Some(self.limit()) };
             let chunk = self.step(&number, limit.as_ref());
             self.steps.push((chunk, self.known.clone()));
+        }
+    }
+
+    fn certain_steps(&self) -> usize {
+        self.geometry.certain_steps(self.evaluator.block.domain[self.geometry.lane].size)
+    }
+
+    /// The number of steps of the row.
+    fn limit(&mut self) -> Value {
+        match &self.body {
+            Some((_, steps)) => steps.clone(),
+            None => index(self.evaluator.e(), self.geometry.steps),
         }
     }
 
     /// The range of steps of this block: `(first, limit)`.
     pub fn range(&mut self) -> (Value, Value) {
         let geometry = self.geometry;
+        let steps = self.limit();
         if geometry.splits == 1 {
-            return (self.evaluator.zero(), index(self.evaluator.e(), geometry.steps));
+            return (self.evaluator.zero(), steps);
         }
         let split = self.evaluator.kernel.block('y');
         let e = self.evaluator.e();
         let length = index(e, geometry.split_steps);
         let first = index_op(e, "arith.muli", &split, &length);
         let limit = index_op(e, "arith.addi", &first, &length);
-        let steps = index(e, geometry.steps);
         (first, index_op(e, "arith.minui", &limit, &steps))
     }
 
@@ -173,7 +238,7 @@ impl<'a> Kernel<'a> {
         let geometry = self.geometry;
         let (first, limit) = self.range();
         let together = geometry.threads * geometry.unroll;
-        let exact = geometry.steps.is_multiple_of(together);
+        let exact = geometry.leader.is_none() && geometry.steps.is_multiple_of(together);
         let e = self.evaluator.e();
         let from = index_op(e, "arith.addi", &first, &self.share);
         let open = open_carrying_for(e, &from, &limit, together, carried);

@@ -53,7 +53,8 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
             kernel.combine_levels(&levels[..level])?;
             for accumulator in &levels[level] {
                 let parts = kernel.walk_split(std::slice::from_ref(accumulator))?.remove(0);
-                let parts = kernel.across_threads(accumulator, parts)?;
+                let edge = kernel.walk_edge(std::slice::from_ref(accumulator))?.remove(0);
+                let parts = kernel.across_threads(accumulator, parts, edge)?;
                 kernel.leave(accumulator, &parts);
             }
             add(kernel, geometry.splits)?;

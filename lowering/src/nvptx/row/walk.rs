@@ -15,11 +15,23 @@ impl Kernel<'_> {
     pub fn reduce_level(&mut self, level: &[Accumulator]) -> Result<(), LoweringError> {
         let walked =
             if self.geometry.registers { self.walk_registers(level)? } else { self.walk_split(level)? };
-        for (accumulator, parts) in level.iter().zip(walked) {
-            let parts = self.across_threads(accumulator, parts)?;
+        let edges = self.walk_edge(level)?;
+        for ((accumulator, parts), edge) in level.iter().zip(walked).zip(edges) {
+            let parts = self.across_threads(accumulator, parts, edge)?;
             self.learn(accumulator, &parts)?;
         }
         Ok(())
+    }
+
+    /// What the edge elements of this thread come to, scalars.
+    pub fn walk_edge(&mut self, level: &[Accumulator]) -> Result<Vec<Option<Parts>>, LoweringError> {
+        let Some((chunk, mut known)) = self.edge.take() else { return Ok(vec![None; level.len()]) };
+        let evaluator = &mut self.evaluator;
+        let mut all: Vec<Parts> = level.iter().map(|a| a.start(evaluator.e(), 1)).collect();
+        take(evaluator, &chunk, &mut known, level, &mut all, &self.positions)?;
+        self.edge = Some((chunk, known));
+        let scalars = level.iter().zip(all).map(|(a, parts)| a.across_lanes(evaluator.e(), 1, &parts));
+        scalars.map(|parts| parts.map(Some)).collect()
     }
 
     fn walk_registers(&mut self, level: &[Accumulator]) -> Result<Vec<Parts>, LoweringError> {
@@ -71,16 +83,21 @@ impl Kernel<'_> {
         Ok(level.iter().map(|a| results.by_ref().take(a.types().len()).collect()).collect())
     }
 
-    /// Combines what the threads that share a row have: scalars if lanes run along the row.
+    /// Combines what the threads that share a row have, besides steps of an edge: scalars if lanes run along the
+    /// row.
     pub fn across_threads(
         &mut self,
         accumulator: &Accumulator,
         parts: Parts,
+        edge: Option<Parts>,
     ) -> Result<Parts, LoweringError> {
         let geometry = self.geometry;
         let evaluator = &mut self.evaluator;
         if geometry.along {
-            let parts = accumulator.across_lanes(evaluator.e(), geometry.width, &parts)?;
+            let mut parts = accumulator.across_lanes(evaluator.e(), geometry.width, &parts)?;
+            if let Some(edge) = edge {
+                parts = accumulator.combine(evaluator.e(), &parts, &edge);
+            }
             let block = geometry.block_threads();
             accumulator.across_neighbours(evaluator, parts, geometry.threads, &self.thread, block)
         } else {
@@ -119,7 +136,7 @@ impl Kernel<'_> {
         } else {
             Known::Lanes(value, Form::Accumulator)
         };
-        for (_, environment) in &mut self.steps {
+        for (_, environment) in self.steps.iter_mut().chain(&mut self.edge) {
             environment[statement] = Some(known.clone());
         }
         self.known[statement] = Some(known);
@@ -146,6 +163,7 @@ impl Kernel<'_> {
             return Ok(());
         }
         let wanted: Vec<Operand> = stores.iter().map(|store| store.value).collect();
+        let mut edge = self.edge.take();
         let (open, mut steps) = if self.geometry.registers {
             (None, std::mem::take(&mut self.steps))
         } else {
@@ -160,6 +178,9 @@ impl Kernel<'_> {
         }
         if let Some(open) = open {
             open.close(self.evaluator.e(), &[]);
+        }
+        if let Some((chunk, known)) = &mut edge {
+            store_chunk(&mut self.evaluator, chunk, known, stores)?;
         }
         Ok(())
     }

@@ -40,6 +40,16 @@ fn f64_to_f16(value: f64) -> u16 {
     sign | if steps < 1024 && exponent == -14 { steps } else { (((exponent + 14) as u16) << 10) + steps }
 }
 
+/// The upper half, rounded to nearest, ties to even.
+fn f32_to_bf16(bits: u32) -> u16 {
+    if f32::from_bits(bits).is_nan() {
+        return 0x7fff;
+    }
+    let below = bits & 0xffff;
+    let up = below > 0x8000 || below == 0x8000 && bits >> 16 & 1 == 1;
+    (bits >> 16) as u16 + u16::from(up)
+}
+
 fn float(value: u64, bits: u32) -> f64 {
     match bits {
         16 => f16_to_f64(value as u16),
@@ -230,6 +240,10 @@ fn convert(instruction: &Instruction, v: &[u64]) -> u64 {
     if to == Type::Halves {
         let [high, low] = [v[0], v[1]].map(|value| u64::from(f64_to_f16(float(value, 32))));
         return high << 16 | low;
+    }
+    if matches!(to, Type::Brief | Type::Briefs) {
+        assert_eq!(from, Type::Float(32), "{}", instruction.text);
+        return v.iter().fold(0, |all, value| all << 16 | u64::from(f32_to_bf16(*value as u32)));
     }
     let exact: i128 = match from {
         Type::Signed(bits) => i128::from(signed(v[0], bits)),

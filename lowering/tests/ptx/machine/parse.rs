@@ -17,6 +17,10 @@ pub enum Type {
     Halves,
     /// Two 16-bit integers.
     Shorts,
+    /// A bf16.
+    Brief,
+    /// Two of those.
+    Briefs,
     /// A truth value.
     Predicate,
 }
@@ -27,6 +31,8 @@ impl Type {
             "pred" => Self::Predicate,
             "f16x2" => Self::Halves,
             "s16x2" | "u16x2" => Self::Shorts,
+            "bf16" => Self::Brief,
+            "bf16x2" => Self::Briefs,
             _ => {
                 let bits = text.get(1..)?.parse().ok()?;
                 match text.as_bytes()[0] {
@@ -44,7 +50,8 @@ impl Type {
     pub fn bits(self) -> u32 {
         match self {
             Self::Bits(bits) | Self::Unsigned(bits) | Self::Signed(bits) | Self::Float(bits) => bits,
-            Self::Halves | Self::Shorts => 32,
+            Self::Halves | Self::Shorts | Self::Briefs => 32,
+            Self::Brief => 16,
             Self::Predicate => 1,
         }
     }
