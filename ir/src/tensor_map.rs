@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 /// and from the memory of a block of threads. The runtime encodes it with `cuTensorMapEncodeTiled`.
 ///
 /// Dimensions go from the innermost, whose elements are adjacent, outwards; there are one to five. What a box
-/// covers outside the view is read as zeros and not written.
+/// covers outside the view is read as zeros and not written. A box starts at a multiple of 16 bytes in the innermost
+/// dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorMap {
     /// Which buffer parameter; the number of buffer parameters stands for the launch's scratch.

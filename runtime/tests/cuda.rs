@@ -15,7 +15,7 @@ use common::{
 use parking_lot::RwLock;
 use smallvec::smallvec;
 
-/// Set in a child process that shall lose its device.
+/// Set in a child process that may lose its device.
 const CHILD: &str = "BURN_MLIR_TEST_CHILD";
 
 /// Taken for writing by the test that wants a device's whole memory.
@@ -148,8 +148,12 @@ fn tickets_start_at_zero_in_every_stream_and_graph() {
 
 #[test]
 fn the_copy_engine_walks_a_tensor_map() {
+    in_a_child("the_copy_engine_walks_a_tensor_map", walk_a_tensor_map);
+}
+
+fn walk_a_tensor_map() {
     const LOAD: &str = include_str!("common/tensor_map.ptx");
-    on_each_device(|device| {
+    on_each_cuda_device(|device| {
         if device.cuda_properties().is_none_or(|properties| properties.compute_capability < (9, 0)) {
             println!("{} has no copy engine for tensors", device.id());
             return;
@@ -178,15 +182,15 @@ fn the_copy_engine_walks_a_tensor_map() {
                 let mut batch = Batch::new();
                 let slots = [batch.bind(target.clone()), batch.bind(source_buffer.clone())];
                 let arguments = [(slots[0], 0), (slots[1], 0)];
-                // SAFETY: as above; the box starts at column 3 of row 2.
-                unsafe { batch.launch(kernel.clone(), arguments, [3, 2]).unwrap() };
+                // SAFETY: as above; the box starts at column 4 of row 2.
+                unsafe { batch.launch(kernel.clone(), arguments, [4, 2]).unwrap() };
                 batch
             };
             stream.submit(launch(&direct)).unwrap();
             let graph = Graph::new(&stream, vec![launch(&target)]).unwrap();
             stream.replay(&graph).unwrap();
             let expected: Vec<u32> = (2..6)
-                .flat_map(|row| (3..11).map(move |column| (row, column)))
+                .flat_map(|row| (4..12).map(move |column| (row, column)))
                 .map(
                     |(row, column)| if row < 5 && column < 6 { 1000 * source + 12 * row + column } else { 0 },
                 )
@@ -457,14 +461,19 @@ fn graphs_are_made_while_other_threads_work() {
 
 #[test]
 fn a_kernel_that_goes_astray_loses_its_device_and_nothing_else() {
-    if std::env::var_os(CHILD).is_some() {
+    in_a_child("a_kernel_that_goes_astray_loses_its_device_and_nothing_else", || {
         lose_the_device(&cuda_devices()[0]);
-        return;
+    });
+}
+
+/// Runs a test that may lose a device in a process of its own, if there is a device.
+fn in_a_child(name: &str, test: impl FnOnce()) {
+    if std::env::var_os(CHILD).is_some() {
+        return test();
     }
     let _memory = MEMORY.read();
     if cuda_device_count() > 0 {
-        let test = "a_kernel_that_goes_astray_loses_its_device_and_nothing_else";
-        assert!(child(test, &[(CHILD, "1")]).wait().unwrap().success());
+        assert!(child(name, &[(CHILD, "1")]).wait().unwrap().success());
     }
 }
 

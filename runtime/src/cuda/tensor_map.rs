@@ -15,7 +15,9 @@ use crate::RuntimeError;
 /// A view of a kernel's buffer for bulk tensor copies: encoded for the buffer's address when the kernel is
 /// launched, and passed by value behind its other parameters.
 ///
-/// Dimensions go from the innermost outwards. What a box covers outside the view is read as zeros.
+/// Dimensions go from the innermost outwards. What a box covers outside the view is read as zeros. A box has to start
+/// at an address that is a multiple of 16 bytes, so not at every coordinate of the innermost dimension: elsewhere the
+/// hardware calls the copy an illegal instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CudaTensorMap {
     /// Which buffer of the launch; the number of buffers stands for its scratch.
