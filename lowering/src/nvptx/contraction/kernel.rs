@@ -3,6 +3,8 @@
 use super::SYMBOL;
 use super::geometry::{Geometry, Side};
 use super::operand::Source;
+use super::parts::Parts;
+use super::reading::Reading;
 use crate::LoweringError;
 use crate::contraction::{Contraction, Group};
 use crate::emit::{Emitter, Value};
@@ -12,37 +14,53 @@ use crate::nvptx::chunk::Evaluator;
 use crate::nvptx::map::coordinates;
 use crate::nvptx::writer::WORKGROUP;
 use crate::types::value_type;
-use burn_mlir_ir::{Access, Block};
+use burn_mlir_ir::{Access, Block, Phase, Program};
+
+/// Tiles of rows that neighbouring blocks go through before the next tile of columns, where that divides them:
+/// so that what they read is in the second-level cache.
+const GROUP: usize = 8;
+
+/// Threads of a warp.
+const WARP: usize = 32;
+
+/// Columns of a warp's threads, where there are so many.
+const WARP_COLUMNS: usize = 8;
 
 /// The function being written.
 pub(super) struct Kernel<'a> {
     pub contraction: &'a Contraction,
     pub geometry: &'a Geometry,
+    pub readings: [Reading; 2],
     pub evaluator: Evaluator<'a>,
     /// Element of the batch.
     pub batch: Value,
     /// First row and column of this thread.
     pub first: [Value; 2],
     /// First row and column of the tile.
-    origin: [Value; 2],
+    pub origin: [Value; 2],
+    /// Part of the sum.
+    pub part: Value,
     /// Position in the block of threads, and there along rows and columns.
-    thread: Value,
-    place: [Value; 2],
+    pub thread: Value,
+    pub place: [Value; 2],
+    /// Position in the grid.
+    block: Value,
 }
 
 impl<'a> Kernel<'a> {
-    pub fn new(block: &'a Block, contraction: &'a Contraction, geometry: &'a Geometry) -> Self {
+    pub fn new(
+        block: &'a Block,
+        contraction: &'a Contraction,
+        geometry: &'a Geometry,
+        readings: [Reading; 2],
+    ) -> Self {
         let mut evaluator = Evaluator::new(block, super::lane_dimension(contraction), SYMBOL);
         let (thread, at) = (evaluator.kernel.thread(), evaluator.kernel.block('x'));
         let (rows, columns) = (&geometry.rows, &geometry.columns);
         let e = evaluator.e();
-        // Neighbouring blocks share rows, neighbouring threads have neighbouring columns.
-        let mut tile = coordinates(e, &at, &[geometry.batch, rows.tiles(), columns.tiles()]).into_iter();
-        let mut next = || tile.next().unwrap_or_default();
-        let (batch, row_tile, column_tile) = (next(), next(), next());
-        let across = index(e, columns.threads);
-        let row = index_op(e, "arith.divui", &thread, &across);
-        let column = index_op(e, "arith.remui", &thread, &across);
+        let [batch, row_tile, column_tile, part] =
+            tile_place(e, &at, geometry.batch, [rows.tiles(), columns.tiles()], geometry.parts);
+        let [row, column] = thread_place(e, &thread, rows.threads, columns.threads);
         let mut start = |tile: &Value, side: &Side, place: &Value| {
             let origin = scaled(e, tile, side.tile() as i64);
             let place = scaled(e, place, side.lanes as i64);
@@ -54,20 +72,69 @@ impl<'a> Kernel<'a> {
         Self {
             contraction,
             geometry,
+            readings,
             evaluator,
             batch,
             first: [first_row, first_column],
             origin: [row_origin, column_origin],
+            part,
             thread,
             place: [row_place, column_place],
+            block: at,
         }
     }
 
-    /// Writes the function and returns its text.
-    pub fn write(mut self) -> Result<String, LoweringError> {
-        let sums = self.sums();
-        self.finish_rows(&sums)?;
-        Ok(self.evaluator.kernel.finish())
+    /// Writes the function; gives its text and how to launch it.
+    pub fn write(mut self) -> Result<(String, Program), LoweringError> {
+        let geometry = self.geometry;
+        let sums = if geometry.stages > 1 { self.pipelined_sums() } else { self.sums() };
+        let element = value_type(self.contraction.accumulator);
+        let (tiles, threads) = (geometry.tiles(), geometry.threads());
+        let parts = Parts { parts: geometry.parts, tiles, threads, element };
+        let shared_bytes = parts.bytes(geometry.accumulators()) as u64;
+        if geometry.parts > 1 {
+            let sums = self.flat(sums);
+            let sums = parts.open(&mut self.evaluator.kernel, &self.block, &self.thread, sums);
+            let sums = self.runs(&sums);
+            self.finish_rows(&sums)?;
+            parts.close(&mut self.evaluator.kernel);
+        } else {
+            self.finish_rows(&sums)?;
+        }
+        let phase = Phase {
+            symbol: SYMBOL.into(),
+            grid: [(tiles * geometry.parts) as u32, 1, 1],
+            block: [threads as u32, 1, 1],
+            workgroup_bytes: self.evaluator.kernel.dynamic_bytes(),
+            ..Phase::default()
+        };
+        let program = Program { phases: vec![phase], shared_bytes, worker_bytes: 0 };
+        Ok((self.evaluator.kernel.finish(), program))
+    }
+
+    /// Accumulators one by one.
+    fn flat(&mut self, sums: Vec<Vec<Value>>) -> Vec<Value> {
+        let lanes = self.geometry.columns.lanes;
+        let element = value_type(self.contraction.accumulator);
+        let ty = vector_type(lanes, element);
+        let e = self.evaluator.e();
+        let mut flat = Vec::new();
+        for run in sums.iter().flatten() {
+            for lane in 0..lanes {
+                flat.push(e.op(format_args!("vector.extract {run}[{lane}] : {element} from {ty}")));
+            }
+        }
+        flat
+    }
+
+    /// Accumulators as vectors: for each of this thread's rows, one a run of columns.
+    pub fn runs(&mut self, flat: &[Value]) -> Vec<Vec<Value>> {
+        let Side { lanes, runs, .. } = self.geometry.columns;
+        let ty = vector_type(lanes, value_type(self.contraction.accumulator));
+        let e = self.evaluator.e();
+        let mut vector =
+            |sums: &[Value]| e.op(format_args!("vector.from_elements {} : {ty}", sums.join(", ")));
+        flat.chunks(lanes * runs).map(|row| row.chunks(lanes).map(&mut vector).collect()).collect()
     }
 
     /// This thread's accumulators after the sum: for each of its rows, a vector a run of columns.
@@ -127,12 +194,58 @@ impl<'a> Kernel<'a> {
 }
 
 /// `a · b + sum`, rounded once.
-fn multiply_add(e: &mut Emitter, a: &Value, b: &Value, sum: &Value, ty: &str, element: &str) -> Value {
+pub(super) fn multiply_add(
+    e: &mut Emitter,
+    a: &Value,
+    b: &Value,
+    sum: &Value,
+    ty: &str,
+    element: &str,
+) -> Value {
     if element.starts_with('i') {
         let product = e.op(format_args!("arith.muli {a}, {b} : {ty}"));
         return e.op(format_args!("arith.addi {sum}, {product} : {ty}"));
     }
     e.op(format_args!("math.fma {a}, {b}, {sum} : {ty}"))
+}
+
+/// The batch element, tiles of rows and of columns and part of the sum of block number `at`.
+pub(super) fn tile_place(
+    e: &mut Emitter,
+    at: &Value,
+    batch: usize,
+    [rows, columns]: [usize; 2],
+    parts: usize,
+) -> [Value; 4] {
+    let group = [GROUP, 4, 2].into_iter().find(|&group| rows.is_multiple_of(group)).unwrap_or(1);
+    let mut place = coordinates(e, at, &[batch, rows / group, columns, group, parts]).into_iter();
+    let mut next = || place.next().unwrap_or_default();
+    let (batch, groups, column, within, part) = (next(), next(), next(), next(), next());
+    let row = scaled(e, &groups, group as i64);
+    let row = index_op(e, "arith.addi", &row, &within);
+    [batch, row, column, part]
+}
+
+/// Where a thread is along rows and columns. Warps are as square as they can be, and of two neighbouring threads one
+/// has the next row: so that what a quarter of a warp reads of both sides is little.
+fn thread_place(e: &mut Emitter, thread: &Value, rows: usize, columns: usize) -> [Value; 2] {
+    let warp_columns = columns.min(WARP_COLUMNS.max(WARP / rows));
+    let warp_rows = WARP / warp_columns;
+    let whole = rows.is_multiple_of(warp_rows) && columns.is_multiple_of(warp_columns);
+    if !whole || !(rows * columns).is_multiple_of(WARP) {
+        let across = index(e, columns);
+        let row = index_op(e, "arith.divui", thread, &across);
+        return [row, index_op(e, "arith.remui", thread, &across)];
+    }
+    let pair = warp_rows.min(2);
+    let sizes = [rows / warp_rows, columns / warp_columns, warp_rows / pair, warp_columns, pair];
+    let place = coordinates(e, thread, &sizes);
+    let row = scaled(e, &place[0], warp_rows as i64);
+    let above = scaled(e, &place[2], pair as i64);
+    let row = index_op(e, "arith.addi", &row, &above);
+    let row = index_op(e, "arith.addi", &row, &place[4]);
+    let column = scaled(e, &place[1], warp_columns as i64);
+    [row, index_op(e, "arith.addi", &column, &place[3])]
 }
 
 /// An `index` that is at most `last`.

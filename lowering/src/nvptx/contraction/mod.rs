@@ -8,6 +8,7 @@
 //! order of the summed dimensions, whatever the geometry.
 
 mod asm;
+mod copy;
 mod drain;
 mod epilogue;
 mod geometry;
@@ -16,13 +17,15 @@ mod kernel;
 mod mma;
 mod operand;
 mod parts;
+mod pipeline;
 mod reading;
 
 use super::payload;
 use crate::contraction::Contraction;
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::{Block, DType, DimKind, NvptxTarget, ParamMode, Phase, Program};
+use burn_mlir_ir::{Block, DType, DimKind, NvptxTarget, ParamMode, Program};
 use geometry::Geometry;
+use reading::Reading;
 
 /// The function's name.
 const SYMBOL: &str = "contract";
@@ -46,20 +49,19 @@ pub(super) fn lower(block: &Block, target: &NvptxTarget) -> Result<Payload, Lowe
             return Ok(payload);
         }
     }
-    fma(block, &contraction)
+    fma(block, &contraction, target)
 }
 
 /// Lowers to multiply-adds.
-fn fma(block: &Block, contraction: &Contraction) -> Result<Payload, LoweringError> {
-    let geometry = Geometry::of(contraction);
-    let grid = u32::try_from(geometry.tiles()).ok().filter(|&tiles| tiles <= i32::MAX as u32);
-    let grid = grid
-        .ok_or_else(|| LoweringError::Unsupported(format!("a contraction of {} tiles", geometry.tiles())))?;
-    let text = kernel::Kernel::new(block, contraction, &geometry).write()?;
-    let threads = geometry.threads() as u32;
-    let phase =
-        Phase { symbol: SYMBOL.into(), grid: [grid, 1, 1], block: [threads, 1, 1], ..Phase::default() };
-    let program = Program { phases: vec![phase], shared_bytes: 0, worker_bytes: 0 };
+fn fma(block: &Block, contraction: &Contraction, target: &NvptxTarget) -> Result<Payload, LoweringError> {
+    let contraction = contraction.clone().with_close_sum();
+    let readings = [true, false].map(|left| Reading::of(block, &contraction, left, contraction.accumulator));
+    let geometry = Geometry::of(&contraction, &readings, target);
+    let blocks = geometry.tiles() * geometry.parts;
+    if blocks > i32::MAX as usize {
+        return Err(LoweringError::Unsupported(format!("a contraction of {blocks} tiles")));
+    }
+    let (text, program) = kernel::Kernel::new(block, &contraction, &geometry, readings).write()?;
     Ok(payload(&[text], program))
 }
 

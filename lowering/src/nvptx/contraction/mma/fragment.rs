@@ -2,8 +2,8 @@
 
 use super::super::asm::{load_matrices, load_word, to_tf32, with_word, words};
 use super::super::reading::CHUNK_BYTES;
-use super::copy::permutation;
 use super::element::Element;
+use super::layout::permutation;
 use super::tile::Tile;
 use crate::emit::{Emitter, Value};
 

@@ -2,25 +2,22 @@
 
 use super::super::SYMBOL;
 use super::super::asm::{commit, multiply, narrowed, shared_address, wait, with_word, word, words};
+use super::super::copy::Copies;
 use super::super::drain::{Drain, pitch};
+use super::super::kernel::tile_place;
 use super::super::parts::Parts;
 use super::super::reading::Reading;
-use super::copy::Copies;
 use super::element::Element;
 use super::fragment::{Fragments, POINTS};
+use super::layout::{layout, place};
 use super::tile::{Tile, WARP};
 use crate::LoweringError;
 use crate::contraction::Contraction;
 use crate::emit::{Emitter, Value};
 use crate::host::tiles::{Carried, index, index_op, open_carrying_for, scaled};
 use crate::nvptx::chunk::Evaluator;
-use crate::nvptx::map::coordinates;
 use crate::nvptx::writer::WORKGROUP;
 use burn_mlir_ir::{Block, Phase, Program};
-
-/// Tiles of rows that neighbouring blocks go through before the next tile of columns, where that divides them:
-/// so that what they read is in the second-level cache.
-const GROUP: usize = 8;
 
 /// Points along columns that a warp multiplies at once.
 const COLUMNS: usize = 8;
@@ -53,20 +50,16 @@ impl<'a> Kernel<'a> {
         let block = self.evaluator.kernel.block('x');
         let [rows, columns] = &tile.sides;
         let e = self.evaluator.e();
-        let group = [GROUP, 4, 2].into_iter().find(|&group| rows.tiles().is_multiple_of(group)).unwrap_or(1);
-        let sizes = [tile.batch, rows.tiles() / group, columns.tiles(), group, tile.parts];
-        let place = coordinates(e, &block, &sizes);
-        let row = scaled(e, &place[1], group as i64);
-        let row = index_op(e, "arith.addi", &row, &place[3]);
+        let tiles = [rows.tiles(), columns.tiles()];
+        let [batch, row, column, part] = tile_place(e, &block, tile.batch, tiles, tile.parts);
         let first_row = scaled(e, &row, rows.tile as i64);
-        let first_column = scaled(e, &place[2], columns.tile as i64);
-        let (batch, part) = (&place[0], &place[4]);
+        let first_column = scaled(e, &column, columns.tile as i64);
         let first = [&first_row, &first_column];
 
         let pipeline = tile.stages * tile.stage_bytes();
         let drained = rows.tile * pitch(columns.tile) * size_of::<f32>();
         let memory = self.evaluator.kernel.workgroup(pipeline.max(drained));
-        let sums = self.sums(&thread, batch, first, part, &memory);
+        let sums = self.sums(&thread, &batch, first, &part, &memory);
         let parts = Parts { parts: tile.parts, tiles: tile.tiles(), threads: tile.threads(), element: "f32" };
         let sums = parts.open(&mut self.evaluator.kernel, &block, &thread, sums);
         self.park(&thread, &sums, &memory);
@@ -76,7 +69,7 @@ impl<'a> Kernel<'a> {
             points: [rows.points, columns.points],
             threads: tile.threads(),
         };
-        drain.finish(&mut self.evaluator, self.contraction, &thread, batch, first)?;
+        drain.finish(&mut self.evaluator, self.contraction, &thread, &batch, first)?;
         parts.close(&mut self.evaluator.kernel);
         let grid = (tile.tiles() * tile.parts) as u32;
         let phase = Phase {
@@ -105,8 +98,13 @@ impl<'a> Kernel<'a> {
         let memory = shared_address(&mut writer.emitter, memory);
         let copies: [Copies; 2] = std::array::from_fn(|side| {
             let at = with_word(&mut writer.emitter, "arith.addi", &memory, side * tile.side_bytes(0));
-            let place = [thread, batch, first[side], &at];
-            Copies::new(writer, self.contraction, tile, element, self.readings[side], side == 0, place)
+            let reading = self.readings[side];
+            let (layout, extent) = layout(tile, element, side, reading);
+            let how = (element, reading.along_sum);
+            let from = [thread, batch, first[side]];
+            Copies::new(writer, self.contraction, (reading, layout, extent), from, |e, row, column| {
+                place(e, how, layout.row_chunks, &at, row, column)
+            })
         });
         let e = &mut writer.emitter;
         let warps = warp_place(e, thread, tile);

@@ -2,14 +2,14 @@
 //! in f32.
 //!
 //! A block of threads computes a [`tile`] of the result. Slices of both operands are copied to workgroup memory some
-//! slices ahead ([`copy`]), warps multiply [`fragment`]s of them ([`kernel`]). The sums pass through workgroup memory
+//! slices ahead ([`super::copy`], [`layout`]), warps multiply [`fragment`]s of them ([`kernel`]). The sums pass through workgroup memory
 //! to the statements after the contraction ([`super::drain`]); where there are few tiles, blocks share a tile's sum
 //! ([`super::parts`]). Sizes, strides, alignments and the number of dimensions are arbitrary.
 
-mod copy;
 mod element;
 mod fragment;
 mod kernel;
+mod layout;
 mod tile;
 
 use super::reading::Reading;

@@ -61,11 +61,6 @@ impl Side {
     pub fn tiles(&self) -> usize {
         self.points.div_ceil(self.tile)
     }
-
-    /// Whether the last tile is not full.
-    pub fn ragged(&self) -> bool {
-        !self.points.is_multiple_of(self.tile)
-    }
 }
 
 /// How a contraction is cut.

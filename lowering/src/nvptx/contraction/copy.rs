@@ -1,35 +1,59 @@
 //! Slices of an operand, from global memory to workgroup memory.
 //!
-//! A slice lies there in rows of 16-byte chunks, along the sum or along the side's points as the operand is
-//! read; the chunks of a row are permuted so that what a warp reads at once lies in different banks.
+//! A slice is copied in chunks, in rows along the sum or along the side's points as the operand is read. Where a
+//! chunk goes in workgroup memory is up to the [`Layout`].
 
-use super::super::asm::{copy_async, narrowed, shared_pointer, widened, with_word, word, words};
-use super::super::kernel::{clamped, offset};
-use super::super::reading::{CHUNK_BYTES, Reading, operand};
-use super::element::Element;
-use super::tile::Tile;
+use super::asm::{copy_async, narrowed, shared_pointer, widened, with_word, word, words};
+use super::kernel::{clamped, offset};
+use super::reading::{Reading, operand};
 use crate::contraction::{Contraction, Factor, Group};
 use crate::emit::{Emitter, Value};
-use crate::host::lanes::{convert, vector_type};
+use crate::host::lanes::{convert, vector_type, zero_of};
 use crate::host::tiles::{index, index_op, scaled};
 use crate::nvptx::writer::{GLOBAL, KernelWriter, WORKGROUP};
 use crate::scalar;
 use crate::types::{storage_type, value_type};
+use burn_mlir_ir::DType;
+
+/// How a slice lies in workgroup memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    /// Type of its elements.
+    pub kept: DType,
+    /// Consecutive elements of a chunk, a multiple of those read at once.
+    pub chunk: usize,
+    /// Chunks of a row, a power of two.
+    pub row_chunks: usize,
+    /// Chunks of a slice, a power of two.
+    pub chunks: usize,
+    /// Bytes from one of a thread's chunks to its next.
+    pub apart: usize,
+}
+
+/// What of the contraction is copied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// Whether of the left operand.
+    pub left: bool,
+    /// Rows or columns in all, and those of a tile.
+    pub points: usize,
+    pub tile: usize,
+    /// Summed points in all, and those of a slice.
+    pub sum: usize,
+    pub depth: usize,
+    /// Threads that copy, a power of two.
+    pub threads: usize,
+}
 
 /// The chunks of every slice that a thread copies.
 pub(super) struct Copies<'a> {
     factor: &'a Factor,
     sum: &'a Group,
     reading: Reading,
-    element: Element,
-    points: usize,
-    depth: usize,
+    layout: Layout,
+    extent: Extent,
     /// Elements between neighbours along the side, within a run.
     step: i64,
-    /// Chunks of a thread, one every so many rows of a slice.
-    chunks: usize,
-    rows_apart: usize,
-    threads: usize,
     /// Where the first goes in the first slice's memory, an `i32`.
     to: Value,
     /// Addresses at the start of the sum: of the chunks if they run along it, of a chunk's pieces if not.
@@ -42,104 +66,58 @@ pub(super) struct Copies<'a> {
     copying: Option<Value>,
 }
 
-/// The position of a chunk in a row is that of its column, exclusive or with this.
-pub(super) fn permutation(
-    e: &mut Emitter,
-    row: &Value,
-    row_chunks: usize,
-    along_sum: bool,
-    element: Element,
-) -> Value {
-    if element == Element::Tf32 && !along_sum {
-        // Four summed points of eight columns are read at once, word by word.
-        let low = with_word(e, "arith.andi", row, 3);
-        let twice = with_word(e, "arith.shli", &low, 1);
-        return with_word(e, "arith.andi", &twice, row_chunks - 1);
-    }
-    // Eight rows of one column are read at once.
-    let shift = match row_chunks {
-        1 => return word(e, 0),
-        2 => 2,
-        4 => 1,
-        _ => 0,
-    };
-    let shifted = with_word(e, "arith.shrui", row, shift);
-    with_word(e, "arith.andi", &shifted, row_chunks.min(8) - 1)
-}
-
 impl<'a> Copies<'a> {
-    /// Of one side's operand: the slices at `memory` (an `i32`) for the tile from `first` on.
+    /// Of one side's operand, for the tile from `first` on. `place` gives the address (an `i32`) of a chunk in the
+    /// first slice's memory by its row and its position there.
     pub fn new(
         writer: &mut KernelWriter,
         contraction: &'a Contraction,
-        tile: &Tile,
-        element: Element,
-        reading: Reading,
-        left: bool,
-        [thread, batch, first, memory]: [&Value; 4],
+        (reading, layout, extent): (Reading, Layout, Extent),
+        [thread, batch, first]: [&Value; 3],
+        place: impl FnOnce(&mut Emitter, &Value, &Value) -> Value,
     ) -> Self {
-        let (factor, group) = operand(contraction, left);
-        let side = tile.sides[usize::from(!left)];
-        let (sum, depth, threads) = (&contraction.sum, tile.depth, tile.threads());
-        let row_chunks = tile.row_chunks(usize::from(!left), reading.along_sum);
-        let all = tile.side_bytes(usize::from(!left)) / CHUNK_BYTES;
+        let (factor, group) = operand(contraction, extent.left);
+        let sum = &contraction.sum;
         let e = &mut writer.emitter;
         let mut number = narrowed(e, thread);
-        let copying = (all < threads).then(|| {
-            let all = word(e, all);
+        let copying = (layout.chunks < extent.threads).then(|| {
+            let all = word(e, layout.chunks);
             e.op(format_args!("arith.cmpi ult, {number}, {all} : i32"))
         });
         if copying.is_some() {
-            number = with_word(e, "arith.andi", &number, all - 1);
+            number = with_word(e, "arith.andi", &number, layout.chunks - 1);
         }
-        let row = with_word(e, "arith.divui", &number, row_chunks);
-        let column = with_word(e, "arith.andi", &number, row_chunks - 1);
-        let swap = permutation(e, &row, row_chunks, reading.along_sum, element);
-        let place = words(e, "arith.xori", &column, &swap);
-        let row_bytes = with_word(e, "arith.muli", &row, row_chunks * CHUNK_BYTES);
-        let place = with_word(e, "arith.muli", &place, CHUNK_BYTES);
-        let to = words(e, "arith.addi", memory, &row_bytes);
-        let to = words(e, "arith.addi", &to, &place);
+        let row = with_word(e, "arith.divui", &number, layout.row_chunks);
+        let column = with_word(e, "arith.andi", &number, layout.row_chunks - 1);
+        let to = place(e, &row, &column);
         let (row, column) = (widened(e, &row), widened(e, &column));
-        let start = scaled(e, &column, element.chunk() as i64);
+        let start = scaled(e, &column, layout.chunk as i64);
         let (depth_first, point_first) = if reading.along_sum { (start, row) } else { (row, start) };
 
         let inner = sum.inner(&factor.access);
-        let uniform = inner.size % depth as i64 == 0;
-        let mut copies = Self {
-            factor,
-            sum,
-            reading,
-            element,
-            points: tile.sum,
-            depth,
-            step: group.inner(&factor.access).stride,
-            chunks: all.div_ceil(threads),
-            rows_apart: (threads / row_chunks).max(1),
-            threads,
-            to,
-            origins: Vec::new(),
-            depth_first,
-            uniform,
-            copying,
-        };
+        let uniform = inner.size % extent.depth as i64 == 0;
+        let step = group.inner(&factor.access).stride;
+        let origins = Vec::new();
+        let mut copies =
+            Self { factor, sum, reading, layout, extent, step, to, origins, depth_first, uniform, copying };
         let mut batch = offset(e, &contraction.batch, &factor.access, batch);
         if uniform {
             let along = scaled(e, &copies.depth_first, inner.stride);
             batch = index_op(e, "arith.addi", &batch, &along);
         }
         // What lies beyond the last row or column is read from another one, and never stored.
-        let (parts, apart, last) = match (reading.along_sum, copies.whole(group)) {
-            (true, _) => (copies.chunks, copies.rows_apart, side.points - 1),
-            (false, true) => (1, 0, side.points.saturating_sub(element.chunk())),
-            (false, false) => (element.chunk() / reading.piece, reading.piece, side.points - reading.piece),
+        let (parts, apart, room) = match (reading.along_sum, copies.whole(group)) {
+            (true, _) => (copies.chunks(), copies.rows_apart(), 1),
+            (false, true) => (1, 0, layout.chunk),
+            (false, false) => (layout.chunk / reading.piece, reading.piece, reading.piece),
         };
         for part in 0..parts {
             let e = &mut writer.emitter;
             let shift = index(e, part * apart);
             let point = index_op(e, "arith.addi", first, &point_first);
             let point = index_op(e, "arith.addi", &point, &shift);
-            let point = if side.ragged() { clamped(e, &point, last) } else { point };
+            let ragged = !extent.points.is_multiple_of(extent.tile);
+            let point = if ragged { clamped(e, &point, extent.points - room) } else { point };
             let along = offset(e, group, &factor.access, &point);
             let at = index_op(e, "arith.addi", &batch, &along);
             let buffer = format!("%buffer{}", factor.param.0);
@@ -148,14 +126,23 @@ impl<'a> Copies<'a> {
         copies
     }
 
+    /// Chunks of a thread, one every [`rows_apart`](Self::rows_apart) rows.
+    fn chunks(&self) -> usize {
+        self.layout.chunks.div_ceil(self.extent.threads)
+    }
+
+    fn rows_apart(&self) -> usize {
+        (self.extent.threads / self.layout.row_chunks).max(1)
+    }
+
     /// Whether every chunk along `group` lies in one run of it.
     fn whole(&self, group: &Group) -> bool {
-        group.inner(&self.factor.access).size % self.element.chunk() as i64 == 0
+        group.inner(&self.factor.access).size % self.layout.chunk as i64 == 0
     }
 
     /// Pieces of a chunk.
     fn pieces(&self) -> usize {
-        self.element.chunk() / self.reading.piece
+        self.layout.chunk / self.reading.piece
     }
 
     /// Addresses of all pieces, chunk by chunk, of the slice from summed point `from` on, and whether they are
@@ -165,7 +152,7 @@ impl<'a> Copies<'a> {
         let inner = self.sum.inner(&self.factor.access);
         let uniform = self.uniform.then(|| offset(&mut writer.emitter, self.sum, &self.factor.access, from));
         let mut addresses = Vec::new();
-        for chunk in 0..self.chunks {
+        for chunk in 0..self.chunks() {
             let mut last: Option<(Value, Option<Value>)> = None;
             for piece in 0..self.pieces() {
                 let ahead = piece * self.reading.piece;
@@ -174,7 +161,7 @@ impl<'a> Copies<'a> {
                     (false, 1) => (&self.origins[0], ahead as i64),
                     (false, _) => (&self.origins[piece], 0),
                 };
-                let depth = if self.reading.along_sum { ahead } else { chunk * self.rows_apart };
+                let depth = if self.reading.along_sum { ahead } else { chunk * self.rows_apart() };
                 if let Some(uniform) = &uniform {
                     let shift = shift * self.step + depth as i64 * inner.stride;
                     let at = writer.element(origin, GLOBAL, uniform, stored);
@@ -195,17 +182,17 @@ impl<'a> Copies<'a> {
                 let depth = index(e, depth);
                 let point = index_op(e, "arith.addi", from, &self.depth_first);
                 let point = index_op(e, "arith.addi", &point, &depth);
-                let ragged = !self.points.is_multiple_of(self.depth);
+                let ragged = !self.extent.sum.is_multiple_of(self.extent.depth);
                 let inside = ragged.then(|| {
-                    let points = index(e, self.points);
+                    let points = index(e, self.extent.sum);
                     e.op(format_args!("arith.cmpi ult, {point}, {points} : index"))
                 });
                 let room = match (self.reading.along_sum, in_run) {
-                    (true, true) => self.element.chunk(),
+                    (true, true) => self.layout.chunk,
                     (true, false) => self.reading.piece,
                     (false, _) => 1,
                 };
-                let point = if ragged { clamped(e, &point, self.points - room) } else { point };
+                let point = if ragged { clamped(e, &point, self.extent.sum - room) } else { point };
                 let along = offset(e, self.sum, &self.factor.access, &point);
                 let at = writer.element(origin, GLOBAL, &along, stored);
                 last.get_or_insert((at.clone(), inside.clone()));
@@ -218,14 +205,14 @@ impl<'a> Copies<'a> {
     /// Starts copying the slice from summed point `from` on to the memory `slot` bytes on; what lies beyond the
     /// sum becomes 0.
     pub fn start(&self, writer: &mut KernelWriter, from: &Value, slot: &Value) {
-        let bytes = self.reading.piece * self.element.bytes();
+        let bytes = self.reading.piece * self.layout.kept.size();
         self.open_copying(&mut writer.emitter);
         let addresses = self.addresses(writer, from);
         let e = &mut writer.emitter;
         let to = words(e, "arith.addi", &self.to, slot);
         for (number, (at, inside)) in addresses.iter().enumerate() {
             let (chunk, piece) = (number / self.pieces(), number % self.pieces());
-            let shift = chunk * self.threads * CHUNK_BYTES + piece * bytes;
+            let shift = chunk * self.layout.apart + piece * bytes;
             let count = inside.as_ref().map(|inside| {
                 let (all, none) = (word(e, bytes), word(e, 0));
                 e.op(format_args!("arith.select {inside}, {all}, {none} : i32"))
@@ -237,7 +224,7 @@ impl<'a> Copies<'a> {
 
     /// Reads the slice from summed point `from` on: this thread's chunks, a vector each.
     pub fn read(&self, writer: &mut KernelWriter, from: &Value) -> Vec<Value> {
-        let (stored, kept) = (self.factor.types[0], self.element.dtype());
+        let (stored, kept) = (self.factor.types[0], self.layout.kept);
         let addresses = self.addresses(writer, from);
         let e = &mut writer.emitter;
         let piece = self.reading.piece;
@@ -251,7 +238,7 @@ impl<'a> Copies<'a> {
             })
             .collect();
         let element = value_type(kept);
-        let vector = vector_type(self.element.chunk(), element);
+        let vector = vector_type(self.layout.chunk, element);
         let mut chunks = Vec::new();
         for (loaded, addresses) in loaded.chunks(self.pieces()).zip(addresses.chunks(self.pieces())) {
             let mut elements = Vec::new();
@@ -278,19 +265,19 @@ impl<'a> Copies<'a> {
         let value = scalar::from_storage(e, types[0], value);
         let value = types.windows(2).fold(value, |value, pair| convert(e, pair[0], pair[1], &value));
         let Some(inside) = inside else { return value };
-        let ty = value_type(self.element.dtype());
-        let zero = e.op(format_args!("arith.constant {} : {ty}", crate::host::lanes::zero_of(ty)));
+        let ty = value_type(self.layout.kept);
+        let zero = e.op(format_args!("arith.constant {} : {ty}", zero_of(ty)));
         e.op(format_args!("arith.select {inside}, {value}, {zero} : {ty}"))
     }
 
     /// Writes what [`read`](Self::read) returned to the memory `slot` bytes on.
     pub fn write(&self, e: &mut Emitter, chunks: &[Value], slot: &Value) {
-        let vector = vector_type(self.element.chunk(), value_type(self.element.dtype()));
+        let vector = vector_type(self.layout.chunk, value_type(self.layout.kept));
         self.open_copying(e);
         let to = words(e, "arith.addi", &self.to, slot);
         let to = shared_pointer(e, &to);
         for (number, chunk) in chunks.iter().enumerate() {
-            let shift = number * self.threads * CHUNK_BYTES;
+            let shift = number * self.layout.apart;
             let at =
                 e.op(format_args!("llvm.getelementptr {to}[{shift}] : ({WORKGROUP}) -> {WORKGROUP}, i8"));
             e.line(format_args!("llvm.store {chunk}, {at} {{alignment = 16 : i64}} : {vector}, {WORKGROUP}"));
