@@ -83,7 +83,7 @@ fn every_transposition() {
                 assert!(shared == 3 * 16 || shared == 4 * 16, "{}", emitted.ptx);
                 // Operands go to workgroup memory without a stop: 16 bytes at once if they are adjacent along the
                 // rows or columns, else one by one, which transposes them.
-                let adjacent = usize::from(left.starts_with("1,")) + usize::from(right.starts_with("0, 1"));
+                let adjacent = usize::from(left.starts_with("1,")) + usize::from(right.starts_with("0, 1,"));
                 assert_eq!(emitted.ptx.contains("cp.async.cg"), adjacent > 0, "{}", emitted.ptx);
                 assert_eq!(emitted.ptx.contains("cp.async.ca"), adjacent < 2, "{}", emitted.ptx);
             }
