@@ -14,12 +14,17 @@ use burn_mlir_ir::{Access, DTypeKind, Gather, ParamId, Store};
 impl Evaluator<'_> {
     /// Lanes one access can cover: as many as its alignment allows.
     pub fn piece(&self, param: ParamId, access: &Access, width: usize) -> usize {
+        self.piece_along(self.lane, param, access, width)
+    }
+
+    /// Elements along a dimension one access can cover.
+    pub fn piece_along(&self, lane: usize, param: ParamId, access: &Access, width: usize) -> usize {
         let param = &self.block.params[param.0 as usize];
         let size = param.dtype.size();
-        if access.strides[self.lane] != 1 {
+        if access.strides[lane] != 1 {
             return 1;
         }
-        let others = access.strides.iter().enumerate().filter(|(dim, _)| *dim != self.lane);
+        let others = access.strides.iter().enumerate().filter(|(dim, _)| *dim != lane);
         let alignment = others.fold(param.alignment.min(ACCESS_BYTES), |alignment, (dim, &stride)| {
             let shift = self.leader.as_ref().map_or(0, |leader| leader[dim]);
             let step = (stride - shift).unsigned_abs() as usize * size;

@@ -5,6 +5,7 @@
 //! alignment allows, computed by a `linalg.generic` on tensors of the chunk's width that the schedule
 //! turns back into vectors.
 
+use super::division;
 use super::writer::{GLOBAL, KernelWriter};
 use crate::body;
 use crate::emit::{Emitter, Value};
@@ -224,12 +225,26 @@ impl<'a> Evaluator<'a> {
         let dtype = |operand: Operand| block.body[operand.0 as usize].dtype;
         let elements: Vec<_> = outputs.iter().map(|&(operand, form)| form.element(dtype(operand))).collect();
         let (lane, scalars) = (self.lane, self.scalars.clone());
+        let mut divisions = Vec::new();
+        for &statement in &used {
+            if let Some((dividend, divisor)) = division::by_scalar(block, known, statement) {
+                let dtype = block.body[dividend].dtype;
+                let reciprocal = division::reciprocal(self.e(), dtype, &divisor);
+                divisions.push((statement, dividend, reciprocal));
+            }
+        }
         self.lanewise(chunk.width, &inputs, &elements, |e, arguments| {
             for ((statement, form), argument) in read.iter().zip(arguments) {
                 values[*statement] = Some(form.to_value(e, block.body[*statement].dtype, argument));
             }
             let mut around = Around { lane: Some(lane), coordinates: &chunk.coordinates, scalars: &scalars };
             for &statement in &used {
+                if let Some((_, dividend, reciprocal)) = divisions.iter().find(|d| d.0 == statement)
+                    && let Some(value) = &values[*dividend]
+                {
+                    values[statement] =
+                        Some(division::divide(e, block.body[*dividend].dtype, value, reciprocal));
+                }
                 body::statements(e, block, statement..statement + 1, &mut values, &mut around)?;
             }
             Ok(outputs

@@ -1,7 +1,8 @@
 //! Blocks without reductions.
 
 use super::chunk::{Chunk, Evaluator};
-use super::{ACCESS_BYTES, payload};
+use super::transpose::Tiles;
+use super::{ACCESS_BYTES, grid, payload};
 use crate::emit::{Emitter, Value};
 use crate::host::lanes::Form;
 use crate::host::tiles::{delinearize, index, index_op};
@@ -17,9 +18,15 @@ const THREAD_ELEMENTS: usize = 16;
 /// Blocks that fill a large GPU some times over.
 const MANY_BLOCKS: usize = 1024;
 
+/// Blocks along the first extent of a grid.
+const MAX_BLOCKS: usize = 1 << 30;
+
 /// Lowers a block without reductions: one phase. The domain is a sequence of chunks (runs of the lane
 /// dimension); a block of threads takes consecutive ones, a thread every [`THREADS`]-th of them.
 pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
+    if let Some(tiles) = Tiles::of(block) {
+        return tiles.lower();
+    }
     let lane = lane_dimension(block);
     let size = block.domain[lane].size;
     let outer: Vec<usize> = (0..block.domain.len()).filter(|&dim| dim != lane).collect();
@@ -33,16 +40,29 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
     }
     let per_block = THREADS * unroll;
     let blocks = chunks.div_ceil(per_block);
-    let grid = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32);
-    let grid = grid.ok_or_else(|| LoweringError::Unsupported(format!("a map over {chunks} chunks")))?;
+    // Beyond what one extent of a grid can be, there are several rows of blocks.
+    let grid_rows = blocks.div_ceil(MAX_BLOCKS);
+    let row_blocks = blocks.div_ceil(grid_rows.max(1));
+    let [x, ..] = grid(row_blocks)?;
+    let y = u32::from(
+        u16::try_from(grid_rows.max(1))
+            .map_err(|_| LoweringError::Unsupported(format!("a map over {chunks} chunks")))?,
+    );
 
     let mut map = Map { evaluator: Evaluator::new(block, lane, "map"), outer };
-    let (thread, at) = (map.evaluator.kernel.thread(), map.evaluator.kernel.block('x'));
+    let (thread, mut at) = (map.evaluator.kernel.thread(), map.evaluator.kernel.block('x'));
+    if y > 1 {
+        let row = map.evaluator.kernel.block('y');
+        let e = map.evaluator.e();
+        let length = index(e, row_blocks);
+        let before = index_op(e, "arith.muli", &row, &length);
+        at = index_op(e, "arith.addi", &before, &at);
+    }
     let e = map.evaluator.e();
     let per_block_value = index(e, per_block);
     let first = index_op(e, "arith.muli", &at, &per_block_value);
     let first = index_op(e, "arith.addi", &first, &thread);
-    let exact = chunks.is_multiple_of(per_block);
+    let exact = chunks.is_multiple_of(per_block) && row_blocks * y as usize == blocks;
     let parts: Vec<Chunk> = (0..unroll)
         .map(|part| {
             let e = map.evaluator.e();
@@ -73,7 +93,7 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         map.evaluator.e().close("}");
     }
     let phase =
-        Phase { symbol: "map".into(), grid: [grid, 1, 1], block: [THREADS as u32, 1, 1], ..Phase::default() };
+        Phase { symbol: "map".into(), grid: [x, y, 1], block: [THREADS as u32, 1, 1], ..Phase::default() };
     let program = Program { phases: vec![phase], shared_bytes: 0, worker_bytes: 0 };
     Ok(payload(&[map.evaluator.kernel.finish()], program))
 }

@@ -1,6 +1,7 @@
 //! Lowering of blocks for NVIDIA GPUs.
 //!
-//! - [`map`]: blocks without reductions;
+//! - [`map`]: blocks without reductions, [`transpose`] those that read along one dimension and write along
+//!   another;
 //! - [`row`]: blocks that reduce;
 //! - [`contraction`]: blocks with a contraction;
 //! - [`scatter`], [`scan`], [`sort`]: what is no block, as scalar code;
@@ -15,12 +16,14 @@ mod attention;
 mod chunk;
 mod code;
 mod contraction;
+mod division;
 mod map;
 mod row;
 mod scan;
 mod scatter;
 mod shuffle;
 mod sort;
+mod transpose;
 mod writer;
 
 use crate::host::with_lane;
@@ -89,7 +92,7 @@ fn kernels(kernels: Vec<(String, Phase)>, shared_bytes: usize) -> Payload {
     Payload { text: texts.join("\n"), program, schedule: String::new(), lower_sequence: false }
 }
 
-/// A grid of so many blocks; at least one.
+/// A grid of so many blocks; at least one. Only the first extent can be large.
 fn grid(blocks: usize) -> Result<[u32; 3], LoweringError> {
     match i32::try_from(blocks.max(1)) {
         Ok(blocks) => Ok([blocks as u32, 1, 1]),

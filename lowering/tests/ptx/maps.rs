@@ -60,6 +60,17 @@ fn sizes_that_do_not_divide() {
     }
 }
 
+/// More blocks than one extent of a grid can have.
+#[test]
+fn a_map_without_end() {
+    let emitted = check(&format!(
+        "block [p {}] () {{\n  @0 = out f32 align 64\n  %0 = constant 7.0 : f32\n  store %0 -> @0 [1]\n}}",
+        (1u64 << 45) + 1
+    ));
+    let [x, y, _] = emitted.program.phases[0].grid.map(u64::from);
+    assert!(x * y * 256 * 16 >= 1 << 45 && y > 1 && y < 1 << 16, "{x} {y}");
+}
+
 /// A point: no dimension at all.
 #[test]
 fn a_single_element() {

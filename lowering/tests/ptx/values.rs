@@ -302,3 +302,35 @@ fn copies() {
     copy([4, 100, 100], [0, 1, 0], [10000, 100, 1], 0);
     copy([65, 3, 66], [1, 65, 195], [198, 66, 1], 0);
 }
+
+/// Quotients are those of IEEE division also where the divisor is the same for a row.
+#[test]
+fn quotients() {
+    let mut numbers = Numbers(3);
+    let special =
+        [0.0, -0.0, f32::INFINITY, f32::NAN, 1e-45, -1e-39, f32::MAX, f32::MIN_POSITIVE, 3.0, 1e-30];
+    let float = |numbers: &mut Numbers, place: usize| match special.get(place) {
+        Some(&value) => value,
+        None => f32::from_bits((numbers.next() << 16 ^ numbers.next()) as u32),
+    };
+    let (rows, columns) = (60, 40);
+    let a: Vec<f32> = (0..rows * columns).map(|place| float(&mut numbers, place % columns)).collect();
+    let b: Vec<f32> = (0..rows).map(|row| float(&mut numbers, row)).collect();
+    let text = format!(
+        "block [p {rows}, p {columns}] () {{
+  @0 = in f32 align 64
+  @1 = in f32 align 64
+  @2 = out f32 align 64
+  %0 = load @0 [{columns}, 1] : f32
+  %1 = load @1 [1, 0] : f32
+  %2 = div %0, %1 : f32
+  store %2 -> @2 [{columns}, 1]
+}}"
+    );
+    let ran = run(&text, vec![f32s(&a), f32s(&b), vec![0; 4 * a.len()].into()], &[]);
+    for (place, value) in to_f32s(&ran.buffers[2]).into_iter().enumerate() {
+        let expected = a[place] / b[place / columns];
+        let same = value.to_bits() == expected.to_bits() || value.is_nan() && expected.is_nan();
+        assert!(same, "{value:e} instead of {expected:e} = {:e}/{:e}", a[place], b[place / columns]);
+    }
+}
