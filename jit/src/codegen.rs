@@ -10,12 +10,14 @@ use inkwell::{
     OptimizationLevel,
     attributes::{Attribute, AttributeLoc},
     context::Context as LlvmContext,
+    llvm_sys::core::{LLVMGetCalledValue, LLVMGetInlineAsmHasSideEffects, LLVMIsAInlineAsm},
     module::Module as LlvmModule,
     passes::PassBuilderOptions,
     targets::{
         CodeModel, FileType, InitializationConfig, RelocMode, Target as LlvmTarget, TargetMachine,
         TargetTriple,
     },
+    values::{AsValueRef, CallSiteValue},
 };
 use melior::{Context, ir::Module};
 use mlir_sys::mlirTranslateModuleToLLVMIR;
@@ -68,6 +70,9 @@ pub(crate) fn generate(
     module.set_triple(&machine.get_triple());
     module.set_data_layout(&machine.get_target_data().get_data_layout());
     add_attributes(&module, &context, target);
+    if matches!(target, Target::Nvptx(_)) {
+        mark_assembly(&module, &context);
+    }
     module.verify().map_err(|e| JitError::InvalidModule(e.to_string()))?;
 
     let failed = |text: String| JitError::Codegen(text);
@@ -159,6 +164,25 @@ fn add_attributes(module: &LlvmModule, context: &LlvmContext, target: &Target) {
     for function in module.get_functions().filter(|f| f.count_basic_blocks() > 0) {
         for &attribute in &attributes {
             function.add_attribute(AttributeLoc::Function, attribute);
+        }
+    }
+}
+
+/// Keeps inline assembly with effects where all threads of a warp meet it: MLIR cannot say that it is convergent,
+/// and LLVM would give threads that took another way there copies of their own.
+fn mark_assembly(module: &LlvmModule, context: &LlvmContext) {
+    let convergent = Attribute::get_named_enum_kind_id("convergent");
+    let convergent = context.create_enum_attribute(convergent, 0);
+    let blocks = module.get_functions().flat_map(|function| function.get_basic_blocks());
+    for instruction in blocks.flat_map(|block| block.get_instructions()) {
+        let Ok(call) = CallSiteValue::try_from(instruction) else { continue };
+        // SAFETY: the call is alive, as is what it calls, which is asked only if it is inline assembly.
+        let effects = unsafe {
+            let called = LLVMGetCalledValue(call.as_value_ref());
+            !LLVMIsAInlineAsm(called).is_null() && LLVMGetInlineAsmHasSideEffects(called) != 0
+        };
+        if effects {
+            call.add_attribute(AttributeLoc::Function, convergent);
         }
     }
 }

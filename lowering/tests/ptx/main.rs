@@ -52,11 +52,15 @@ fn jit() -> &'static Jit {
 
 /// A kernel as PTX; fails if it is not a valid kernel.
 pub fn emit(text: &str, target: &str) -> Emitted {
+    emit_for(text, &Target::named(target).unwrap())
+}
+
+/// As [`emit`], for any target.
+pub fn emit_for(text: &str, target: &Target) -> Emitted {
     let kernel = Kernel::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     kernel.verify().unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let target = Target::named(target).unwrap();
     let lower = Lowering { kernel, target: target.clone() };
-    let (program, stages) = jit().emit(&target, lower).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+    let (program, stages) = jit().emit(target, lower).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
     if let Ok(directory) = std::env::var("BURN_MLIR_TEST_DUMP") {
         for (index, stage) in stages.iter().enumerate() {
             std::fs::write(PathBuf::from(&directory).join(stage.file_name(index)), &stage.text).unwrap();

@@ -13,7 +13,22 @@ pub fn signed(value: u64, bits: u32) -> i64 {
     (value as i64) << spare >> spare
 }
 
-fn f16_to_f64(bits: u16) -> f64 {
+/// The value of a bf16.
+pub fn bf16_to_f64(bits: u16) -> f64 {
+    f64::from(f32::from_bits(u32::from(bits) << 16))
+}
+
+/// Rounded once, ties to even.
+fn f64_to_bf16(value: f64) -> u16 {
+    let bits = (value as f32).to_bits();
+    if value.is_nan() {
+        return 0x7fff;
+    }
+    ((u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16) as u16
+}
+
+/// The value of an f16.
+pub fn f16_to_f64(bits: u16) -> f64 {
     let (sign, exponent, fraction) = (bits >> 15, bits >> 10 & 31, f64::from(bits & 1023));
     let size = match exponent {
         0 => fraction * 2f64.powi(-24),
@@ -78,6 +93,7 @@ pub fn evaluate(instruction: &Instruction, v: &[u64]) -> u64 {
         "setp" => return u64::from(compares(instruction, instruction.types[0], v[0], v[1])),
         "selp" => return if v[2] & 1 == 1 { v[0] } else { v[1] },
         "cvt" => return convert(instruction, v),
+        "cvta" => return v[0],
         "and" => return v[0] & v[1],
         "or" => return v[0] | v[1],
         "xor" => return v[0] ^ v[1],
@@ -199,6 +215,8 @@ fn float_arithmetic(instruction: &Instruction, bits: u32, v: &[u64]) -> u64 {
         ("div", 32) => f64::from(x[0] as f32 / x[1] as f32),
         ("div", _) => x[0] / x[1],
         ("rcp", _) => 1.0 / x[0],
+        ("ex2", _) => x[0].exp2(),
+        ("lg2", _) => x[0].log2(),
         ("sqrt", _) => x[0].sqrt(),
         ("fma", 32) => return u64::from((x[0] as f32).mul_add(x[1] as f32, x[2] as f32).to_bits()),
         ("fma", _) => x[0].mul_add(x[1], x[2]),
@@ -236,6 +254,13 @@ fn compares(instruction: &Instruction, ty: Type, a: u64, b: u64) -> bool {
 }
 
 fn convert(instruction: &Instruction, v: &[u64]) -> u64 {
+    if has(instruction, "bf16x2") {
+        let [high, low] = [v[0], v[1]].map(|value| u64::from(f64_to_bf16(float(value, 32))));
+        return high << 16 | low;
+    }
+    if instruction.text.starts_with("cvt.f32.bf16") {
+        return (v[0] & mask(16)) << 16;
+    }
     let [to, from] = instruction.types[..] else { panic!("unknown: {}", instruction.text) };
     if to == Type::Halves {
         let [high, low] = [v[0], v[1]].map(|value| u64::from(f64_to_f16(float(value, 32))));

@@ -3,12 +3,14 @@
 //! not a multiple of the access's size, ends the test. Memory nobody wrote holds rubbish.
 
 mod arithmetic;
+mod hopper;
 mod parse;
 mod thread;
 
-use crate::emit;
-use burn_mlir_ir::COUNTER_WORDS;
-use parse::Function;
+pub use arithmetic::{bf16_to_f64, f16_to_f64};
+
+use crate::emit_for;
+use burn_mlir_ir::{COUNTER_WORDS, Target};
 use thread::{Block, Stop};
 
 /// Distance of buffers in the address space of the machine.
@@ -69,8 +71,13 @@ pub struct Ran {
 
 /// Compiles a kernel and runs it.
 pub fn run(text: &str, buffers: Vec<Buffer>, scalars: &[u64]) -> Ran {
-    let emitted = emit(text, "sm_90a");
-    let functions = parse::functions(&emitted.ptx);
+    run_on(&Target::named("sm_90a").unwrap(), text, buffers, scalars)
+}
+
+/// Compiles a kernel for a target and runs it.
+pub fn run_on(target: &Target, text: &str, buffers: Vec<Buffer>, scalars: &[u64]) -> Ran {
+    let emitted = emit_for(text, target);
+    let functions = parse::functions(&hopper::flattened(&emitted.ptx));
     let count = buffers.len();
     let origins: Vec<usize> = buffers.iter().map(|buffer| buffer.origin).collect();
     let mut shifts: Vec<u64> = buffers.iter().map(|buffer| buffer.shift).collect();
@@ -85,10 +92,25 @@ pub fn run(text: &str, buffers: Vec<Buffer>, scalars: &[u64]) -> Ran {
     arguments.extend(scalars);
     arguments.extend((count..count + 3).map(|buffer| memory.address(buffer)));
     for phase in &emitted.program.phases {
+        let maps: Vec<_> = (phase.tensor_maps.iter())
+            .map(|map| (map.clone(), hopper::base(&memory, map, &origins)))
+            .collect();
+        arguments.truncate(count + scalars.len() + 3);
+        arguments.extend((0..maps.len() as u64).map(|map| hopper::MAPS + map));
         let function = functions.iter().find(|function| function.name == phase.symbol).expect("the symbol");
         for y in 0..phase.grid[1] {
             for x in 0..phase.grid[0] {
-                run_block(function, &mut memory, &arguments, [x, y], phase.block[0], phase.workgroup_bytes);
+                let bytes = function.shared_bytes + phase.workgroup_bytes as usize;
+                let block = Block {
+                    function,
+                    memory: &mut memory,
+                    arguments: &arguments,
+                    at: [x, y],
+                    threads: phase.block[0],
+                    grid: phase.grid[0],
+                    shared: vec![RUBBISH; bytes.next_multiple_of(16)],
+                };
+                if maps.is_empty() { run_block(block) } else { hopper::run_block(block, &maps) }
             }
         }
         let counters = &memory.buffers[count + 2];
@@ -100,16 +122,8 @@ pub fn run(text: &str, buffers: Vec<Buffer>, scalars: &[u64]) -> Ran {
 }
 
 /// Runs a block of threads: each until it waits, then those that wait for each other.
-fn run_block(
-    function: &Function,
-    memory: &mut Memory,
-    arguments: &[u64],
-    at: [u32; 2],
-    threads: u32,
-    dynamic: u32,
-) {
-    let shared = vec![RUBBISH; (function.shared_bytes + dynamic as usize).next_multiple_of(16)];
-    let mut block = Block { function, memory, arguments, at, threads, shared };
+fn run_block(mut block: Block<'_>) {
+    let (function, threads) = (block.function, block.threads);
     let mut running: Vec<thread::Thread> =
         (0..threads).map(|position| thread::Thread::new(function, position)).collect();
     let mut stops: Vec<Stop> = vec![Stop::Running; threads as usize];
@@ -131,7 +145,8 @@ fn run_block(
         if stops.iter().all(|&stop| stop == Stop::Done) {
             return;
         }
-        let together = stops.iter().all(|&stop| stop == Stop::Barrier || stop == Stop::Done);
+        let waits = |stop: &Stop| matches!(stop, Stop::Barrier(_) | Stop::Done);
+        let together = stops.iter().all(waits);
         assert!(together && !stops.contains(&Stop::Done), "threads that wait for others: {stops:?}");
         stops.fill(Stop::Running);
     }

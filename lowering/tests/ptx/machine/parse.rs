@@ -70,6 +70,8 @@ pub enum Operand {
     Vector(Vec<Operand>),
     /// What an address in brackets is computed from, and the bytes added.
     Memory(Box<Operand>, i64),
+    /// A tensor map in brackets with coordinates.
+    Tensor(Box<Operand>, Vec<Operand>),
     /// A parameter's position.
     Parameter(usize),
     /// A label's position in the code.
@@ -136,6 +138,7 @@ pub fn functions(ptx: &str) -> Vec<Function> {
         for line in lines.by_ref() {
             if line.starts_with(".param") {
                 let name = line.trim_end_matches(',').rsplit(' ').next().unwrap_or_default();
+                let name = name.split('[').next().unwrap_or_default();
                 names.parameters.insert(name.into(), names.parameters.len());
             } else if line.starts_with(".shared") {
                 let (name, size) = shared_variable(line);
@@ -197,8 +200,8 @@ fn split(text: &str) -> Vec<String> {
     let (mut parts, mut depth, mut part) = (Vec::new(), 0, String::new());
     for c in text.chars() {
         match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
+            '{' | '[' => depth += 1,
+            '}' | ']' => depth -= 1,
             ',' if depth == 0 => {
                 parts.push(std::mem::take(&mut part));
                 continue;
@@ -223,6 +226,10 @@ fn operand(text: &str, names: &mut Names) -> Operand {
     }
     if let Some(address) = text.strip_prefix('[') {
         let address = address.trim_end_matches(']');
+        if let Some((base, coordinates)) = address.split_once(',') {
+            let Operand::Vector(coordinates) = operand(coordinates.trim(), names) else { panic!("{text}") };
+            return Operand::Tensor(Box::new(operand(base, names)), coordinates);
+        }
         let (base, offset) = match address.split_once('+') {
             Some((base, offset)) => (base, offset.parse().expect("an offset")),
             None => (address, 0),

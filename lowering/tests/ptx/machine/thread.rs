@@ -14,6 +14,7 @@ pub struct Block<'a> {
     pub arguments: &'a [u64],
     pub at: [u32; 2],
     pub threads: u32,
+    pub grid: u32,
     pub shared: Vec<u8>,
 }
 
@@ -24,8 +25,10 @@ pub enum Stop {
     Running,
     /// It waits for its warp at an instruction.
     Warp(usize),
-    /// It waits for its block.
-    Barrier,
+    /// It waits for its block at an instruction.
+    Barrier(usize),
+    /// It is at an instruction that only Hopper has.
+    Special(usize),
     /// It is done.
     Done,
 }
@@ -59,7 +62,10 @@ impl Thread {
                     Operand::Label(position) => self.next = position,
                     _ => panic!("{}", instruction.text),
                 },
-                "bar" | "barrier" => return Stop::Barrier,
+                "bar" | "barrier" => return Stop::Barrier(self.next - 1),
+                "mbarrier" | "wgmma" | "cp" | "elect" | "stmatrix" | "setmaxnreg" | "prefetch" => {
+                    return Stop::Special(self.next - 1);
+                }
                 "shfl" | "vote" | "redux" => return Stop::Warp(self.next - 1),
                 "membar" | "fence" => {}
                 "ld" => self.load(block, instruction),
@@ -71,7 +77,8 @@ impl Thread {
         panic!("a thread that does not end");
     }
 
-    fn value(&self, block: &Block<'_>, operand: &Operand) -> u64 {
+    /// The value of an operand.
+    pub fn value(&self, block: &Block<'_>, operand: &Operand) -> u64 {
         match operand {
             Operand::Register(register) => self.registers[*register],
             Operand::Constant(bits) => *bits,
@@ -81,6 +88,7 @@ impl Thread {
                 "%ctaid.x" => block.at[0],
                 "%ctaid.y" => block.at[1],
                 "%ntid.x" => block.threads,
+                "%nctaid.x" => block.grid,
                 "%laneid" => self.position % 32,
                 _ => 0,
             }),
@@ -88,7 +96,8 @@ impl Thread {
         }
     }
 
-    fn write(&mut self, operand: &Operand, value: u64) {
+    /// Changes a register.
+    pub fn write(&mut self, operand: &Operand, value: u64) {
         match operand {
             Operand::Register(register) => self.registers[*register] = value,
             Operand::Nothing => {}
