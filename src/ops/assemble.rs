@@ -61,6 +61,14 @@ impl MlirTensor {
         })
     }
 
+    /// The same elements in memory of their own, in the order of the axes.
+    pub(super) fn compact(&self) -> Self {
+        if self.shape.is_empty() {
+            return self.clone();
+        }
+        apply("compact", Op::Concat { axis: 0 }, &[self], self.dtype, self.ir_shape())
+    }
+
     /// `times` copies one after the other along `axis`.
     pub(crate) fn repeat(&self, axis: usize, times: usize) -> Self {
         if axis >= self.shape.len() {

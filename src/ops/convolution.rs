@@ -5,14 +5,17 @@
 
 use super::invalid;
 use super::window::Window;
-use crate::MlirTensor;
+use crate::{MlirDevice, MlirTensor};
 use burn_backend::ops::{ConvOptions, ConvTransposeOptions};
-use burn_mlir_ir::Shape;
+use burn_mlir_ir::{DType, Shape};
 use smallvec::SmallVec;
 
 /// Labels of the windows and of the elements in a window.
 const OUTER: &[u8] = b"xyz";
 const KERNEL: &[u8] = b"ijk";
+
+/// Bytes a GPU reads at once.
+const ACCESS_BYTES: usize = 16;
 
 /// Windows along every spatial axis, and the number of groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +71,16 @@ impl Geometry {
 
     fn rank(&self) -> usize {
         self.windows.len()
+    }
+}
+
+/// Labels of windows with these channels.
+fn window_labels(groups: usize, channels: u8, rank: usize, last: bool) -> SmallVec<[u8; 12]> {
+    let (outer, kernel) = (&OUTER[..rank], &KERNEL[..rank]);
+    if last {
+        labels(groups, &[b"ng", outer, &[channels], kernel])
+    } else {
+        labels(groups, &[b"ng", &[channels], outer, kernel])
     }
 }
 
@@ -194,17 +207,15 @@ impl MlirTensor {
     /// Dense to window side: `[n, c, extent..]`, `[o, c / g, k..]` → `[n, o, count..]`.
     fn windows_times(&self, weight: &Self, geometry: &Geometry) -> Self {
         let (rank, g) = (geometry.rank(), geometry.groups);
-        let first = 2 + usize::from(g > 1);
-        let windows = self.split_groups(1, g).windows(first, &geometry.windows, 0.0);
+        let last = self.wants_channels_last(weight.shape[1], geometry);
+        let (dense, first) = self.grouped(g, last);
+        let windows = dense.windows_in(first, &geometry.windows, 0.0, last);
         let shape = self.spatial_shape(weight.shape[0], geometry.windows.iter().map(|w| w.count));
-        let product = weight.split_groups(0, g).contract(
+        let (weight, weight_labels) = weight.split_groups(0, g).kernel_of(b'c', g, rank, last);
+        let product = weight.contract(
             &windows,
             "conv",
-            [
-                &labels(g, &[b"goc", &KERNEL[..rank]]),
-                &labels(g, &[b"ngc", &OUTER[..rank], &KERNEL[..rank]]),
-                &labels(g, &[b"ngo", &OUTER[..rank]]),
-            ],
+            [&weight_labels, &window_labels(g, b'c', rank, last), &labels(g, &[b"ngo", &OUTER[..rank]])],
         );
         product.reshape(shape)
     }
@@ -212,19 +223,18 @@ impl MlirTensor {
     /// Window to dense side: `[n, o, count..]`, `[o, c / g, k..]` → `[n, c, extent..]`.
     fn spread_times(&self, weight: &Self, geometry: &Geometry) -> Self {
         let (rank, g) = (geometry.rank(), geometry.groups);
-        let first = 2 + usize::from(g > 1);
-        let windows = self.split_groups(1, g).covering_windows(first, &geometry.windows);
+        let last = self.wants_channels_last(weight.shape[0] / g, geometry);
+        let (outer, first) = self.grouped(g, last);
+        let windows = outer.covering_windows_in(first, &geometry.windows, last);
         let channels = weight.shape[1] * g;
         let shape = self.spatial_shape(channels, geometry.windows.iter().map(|w| w.extent));
         let kernel_axes: SmallVec<[usize; 3]> = (2..2 + rank).collect();
-        let product = weight.flip(&kernel_axes).split_groups(0, g).contract(
+        let weight = weight.flip(&kernel_axes).split_groups(0, g);
+        let (weight, weight_labels) = weight.kernel_of(b'o', g, rank, last);
+        let product = weight.contract(
             &windows,
             "conv_transpose",
-            [
-                &labels(g, &[b"goc", &KERNEL[..rank]]),
-                &labels(g, &[b"ngo", &OUTER[..rank], &KERNEL[..rank]]),
-                &labels(g, &[b"ngc", &OUTER[..rank]]),
-            ],
+            [&weight_labels, &window_labels(g, b'o', rank, last), &labels(g, &[b"ngc", &OUTER[..rank]])],
         );
         product.reshape(shape)
     }
@@ -232,18 +242,64 @@ impl MlirTensor {
     /// Both sides to the weight: `[n, c, extent..]`, `[n, o, count..]` → `[o, c / g, k..]`.
     fn weight_between(&self, outer: &Self, shape: &[usize], geometry: &Geometry) -> Self {
         let (rank, g) = (geometry.rank(), geometry.groups);
-        let first = 2 + usize::from(g > 1);
-        let windows = self.split_groups(1, g).windows(first, &geometry.windows, 0.0);
+        let last = self.wants_channels_last(shape[1], geometry);
+        let (dense, first) = self.grouped(g, last);
+        let windows = dense.windows_in(first, &geometry.windows, 0.0, last);
+        let channels: [&[u8]; 2] = if last { [b"", b"c"] } else { [b"c", b""] };
         let product = outer.split_groups(1, g).contract(
             &windows,
             "conv_weight_grad",
             [
                 &labels(g, &[b"ngo", &OUTER[..rank]]),
-                &labels(g, &[b"ngc", &OUTER[..rank], &KERNEL[..rank]]),
-                &labels(g, &[b"goc", &KERNEL[..rank]]),
+                &window_labels(g, b'c', rank, last),
+                &labels(g, &[b"go", channels[0], &KERNEL[..rank], channels[1]]),
             ],
         );
-        product.reshape(shape)
+        if !last {
+            return product.reshape(shape);
+        }
+        // The channels back in front of the kernel's axes.
+        let ahead = product.shape.len() - rank - 1;
+        let order = (0..ahead).chain([ahead + rank]).chain(ahead..ahead + rank);
+        product.permute(&order.collect::<SmallVec<[usize; 8]>>()).reshape(shape)
+    }
+
+    /// Whether the summed channels, so many a group, are to lie next to each other in memory: a matrix unit
+    /// reads whole runs of them, where neighbouring windows would be read element by element.
+    fn wants_channels_last(&self, channels: usize, geometry: &Geometry) -> bool {
+        let bytes = match self.dtype {
+            DType::F16 | DType::BF16 => 2,
+            DType::Flex32 => 4,
+            _ => return false,
+        };
+        let points = |w: &Window| w.size == 1 && w.stride == 1 && w.before == 0 && w.count == w.extent;
+        matches!(self.device, MlirDevice::Cuda(_))
+            && (channels * bytes).is_multiple_of(ACCESS_BYTES)
+            && !geometry.windows.iter().all(points)
+    }
+
+    /// With the groups apart from the channels, which are behind the spatial axes if `last`; and the first
+    /// spatial axis.
+    fn grouped(&self, groups: usize, last: bool) -> (Self, usize) {
+        let apart = self.split_groups(1, groups);
+        let channels = 1 + usize::from(groups > 1);
+        if last { (apart.moved_last(channels), channels) } else { (apart, channels + 1) }
+    }
+
+    /// A grouped weight with its labels; if `last`, its `summed` channels (b'o' or b'c') are next to each other.
+    fn kernel_of(&self, summed: u8, groups: usize, rank: usize, last: bool) -> (Self, SmallVec<[u8; 12]>) {
+        if !last {
+            return (self.clone(), labels(groups, &[b"goc", &KERNEL[..rank]]));
+        }
+        let (kept, axis): (&[u8], _) = if summed == b'o' { (b"c", 0) } else { (b"o", 1) };
+        let weight = self.moved_last(axis + usize::from(groups > 1)).compact();
+        (weight, labels(groups, &[b"g", kept, &KERNEL[..rank], &[summed]]))
+    }
+
+    /// With `axis` behind all others.
+    fn moved_last(&self, axis: usize) -> Self {
+        let others = (0..self.shape.len()).filter(|&other| other != axis);
+        self.permute(&others.chain([axis]).collect::<SmallVec<[usize; 8]>>())
     }
 
     /// `[.., groups · c, ..]` → `[.., groups, c, ..]`; one group stays as it is.

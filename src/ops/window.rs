@@ -85,8 +85,13 @@ impl MlirTensor {
     /// The windows along the axes from `first` on, what is outside being `fill`:
     /// `[.., extent.., ]` → `[.., count.., size..]`.
     pub(super) fn windows(&self, first: usize, windows: &[Window], fill: f64) -> Self {
+        self.windows_in(first, windows, fill, false)
+    }
+
+    /// [`windows`](Self::windows); if `row_major`, into memory in which the axes lie in this order.
+    pub(super) fn windows_in(&self, first: usize, windows: &[Window], fill: f64, row_major: bool) -> Self {
         let spread = |w: &Window| Spread { first: w.before as i64, step: 1, length: w.length() };
-        let padded = self.spread(first, windows.iter().map(spread), fill);
+        let padded = self.spread(first, windows.iter().map(spread), fill, row_major);
         (windows.iter().enumerate())
             .fold(padded, |t, (i, w)| t.unfold(first + i, w.size, w.stride, w.dilation))
     }
@@ -95,17 +100,29 @@ impl MlirTensor {
     /// `first` on, the window elements that come from it, last first (0 where there is none):
     /// `[.., count..]` → `[.., extent.., size..]`.
     pub(super) fn covering_windows(&self, first: usize, windows: &[Window]) -> Self {
+        self.covering_windows_in(first, windows, false)
+    }
+
+    /// [`covering_windows`](Self::covering_windows); if `row_major`, into memory in which the axes lie in this order.
+    pub(super) fn covering_windows_in(&self, first: usize, windows: &[Window], row_major: bool) -> Self {
         let spread = |w: &Window| Spread {
             first: w.reach() as i64 - w.before as i64,
             step: w.stride,
             length: w.extent + w.reach(),
         };
-        let padded = self.spread(first, windows.iter().map(spread), 0.0);
+        let padded = self.spread(first, windows.iter().map(spread), 0.0, row_major);
         (windows.iter().enumerate()).fold(padded, |t, (i, w)| t.unfold(first + i, w.size, 1, w.dilation))
     }
 
-    /// Elements spread along the axes from `first` on, `fill` between and around them.
-    fn spread(&self, first: usize, spreads: impl Iterator<Item = Spread>, fill: f64) -> Self {
+    /// Elements spread along the axes from `first` on, `fill` between and around them; in memory of its own in the
+    /// order of the axes if there is anything to fill, or if `row_major`.
+    fn spread(
+        &self,
+        first: usize,
+        spreads: impl Iterator<Item = Spread>,
+        fill: f64,
+        row_major: bool,
+    ) -> Self {
         let mut kept = whole(&self.shape);
         let mut places: SmallVec<[SliceDim; 6]> = whole(&self.shape);
         let mut shape = self.ir_shape();
@@ -123,7 +140,7 @@ impl MlirTensor {
         }
         let kept = self.slice(kept);
         if kept.shape[..] == shape[..] {
-            return kept;
+            return if row_major { kept.compact() } else { kept };
         }
         Self::constant(self.device, fill, self.dtype, shape).slice_update(places, &kept)
     }
