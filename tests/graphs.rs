@@ -1,6 +1,7 @@
 //! Graph capture and replay, through Burn's `capture` and through the backend's own functions. Expected values are closed
 //! forms, or what the same program computes without a graph.
 
+mod chance;
 mod refusals;
 mod threads;
 mod training;
