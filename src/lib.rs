@@ -20,6 +20,8 @@
 //! `Backend` needs nothing but `Mlir`.
 //!
 //! - [`inspect`] shows what operations become, for any target;
+//! - Burn's `capture` and the `graph_` functions of `Backend` record a closure and replay it ([`MlirGraph`]); what a replay
+//!   could get wrong is refused ([`CaptureError`]);
 //! - [`stats`] counts what was planned, compiled and found;
 //! - errors are [`MlirError`]s that travel with a tensor and surface when it is read.
 
