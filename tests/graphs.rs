@@ -206,6 +206,52 @@ fn state_that_changes_places_is_carried() {
 }
 
 #[test]
+fn two_graphs_share_state() {
+    each(|| {
+        // Products, so that no state is updated in place: all of it is carried by one copy.
+        let w = Tensor::<2>::from_floats([[2.0, 0.0], [0.0, 2.0]], &device());
+        let start = |value: f32| Tensor::<2>::full([1, 2], value, &device());
+        let states: Rc<RefCell<Vec<Tensor<2>>>> =
+            Rc::new(RefCell::new((1..=5).map(|i| start(i as f32)).collect()));
+        let step = || {
+            let old = states.take();
+            *states.borrow_mut() = old.into_iter().map(|p| p.matmul(w.clone())).collect();
+        };
+        let (_, doubling) = record(step);
+        let doubling = doubling.unwrap();
+        assert_eq!(doubling.launches(), 5 + 1);
+        let (sum, adding) = record(|| states.borrow().iter().cloned().reduce(|a, b| a + b).unwrap());
+        let adding = adding.unwrap();
+        let mut factor = 16.0;
+        let mut check = |by: f32, graphs: &[&MlirGraph]| {
+            factor *= by;
+            graphs.iter().for_each(|graph| replay(graph));
+            assert_eq!(values(&sum), [15.0 * factor; 2]);
+            for (index, state) in states.borrow().iter().enumerate() {
+                assert_eq!(values(state), [(index + 1) as f32 * factor; 2]);
+            }
+        };
+        check(1.0, &[&adding]);
+        check(2.0, &[&doubling, &adding]);
+        check(4.0, &[&doubling, &doubling, &adding]);
+        // A write to one state touches no other.
+        states.borrow_mut()[2].inplace(|p| p.slice_assign([0..1, 0..2], start(3.0 * 128.0)));
+        check(1.0, &[&adding]);
+        check(2.0, &[&doubling, &adding]);
+        // In place, where the first graph's state lies.
+        let halving = record(|| {
+            let old = states.take();
+            *states.borrow_mut() = old.into_iter().map(|p| p * 0.5).collect();
+        });
+        let halving = halving.1.unwrap();
+        check(1.0 / 16.0, &[&adding]);
+        check(1.0, &[&halving, &doubling, &adding]);
+        check(0.5, &[&halving, &adding]);
+        check(2.0, &[&doubling, &adding]);
+    });
+}
+
+#[test]
 fn a_graph_keeps_what_it_works_on() {
     each(|| {
         let (x, w) = (tensor(&[1.0, 2.0, 3.0, 4.0]), Tensor::<2>::ones([4, 4], &device()));

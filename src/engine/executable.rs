@@ -1,6 +1,5 @@
 //! A plan with its compiled kernels: what a window's structure becomes, once.
 
-use crate::record::Storage;
 use burn_mlir_ir::plan::{Argument, BufferSource, Plan};
 use burn_mlir_ir::{Kernel, ParamMode};
 use burn_mlir_runtime::{Batch, Buffer, RuntimeError, Slot};
@@ -32,11 +31,11 @@ impl Executable {
         self.written[buffer]
     }
 
-    /// The launches with their memory and scalars.
+    /// The launches with their memory, the inputs' offsets in elements, and scalars.
     pub(crate) fn bind(
         &self,
         buffers: &[(Buffer, usize)],
-        inputs: &[Storage],
+        offsets: &[i64],
         scalars: &[u64],
     ) -> Result<Batch, RuntimeError> {
         let mut batch = Batch::with_capacity(buffers.len(), self.plan.launches.len(), self.arguments);
@@ -45,7 +44,7 @@ impl Executable {
             let place = |argument: &Argument| {
                 let index = argument.buffer as usize;
                 let base = match self.plan.buffers[index].source {
-                    BufferSource::Input(slot) => inputs[slot as usize].layout.offset,
+                    BufferSource::Input(slot) => offsets[slot as usize],
                     _ => 0,
                 };
                 let bytes = (base + argument.offset) * argument.dtype.size() as i64;

@@ -21,12 +21,22 @@ use std::sync::Weak;
 /// What a graph needs to know besides its launches.
 #[derive(Default)]
 pub(super) struct Inputs {
-    /// Memory that a replay copies before it starts: from, to.
-    pub(super) carries: Vec<(Buffer, Buffer)>,
+    /// Memory that a replay copies before it starts.
+    pub(super) carries: Vec<Carry>,
     /// Tensors that replays only read.
     pub(super) read: Vec<Pinned>,
     /// Tensors that replays read and write.
     pub(super) updated: Vec<Pinned>,
+}
+
+/// State that moves from one buffer to another between two runs.
+pub(super) struct Carry {
+    /// Where a run leaves it.
+    pub(super) from: Buffer,
+    /// Where a run reads it.
+    pub(super) to: Buffer,
+    /// What a run leaves.
+    pub(super) block: Weak<Block>,
 }
 
 /// A tensor in memory of a graph.
@@ -218,10 +228,10 @@ impl<'a> Run<'a> {
                 return Err(changed());
             };
             let same_layouts = new.iter().map(|w| &w.layout).eq(old.iter().map(|w| &w.layout));
-            let (Some(to), Some(from)) = (&read.buffer, new.first().and_then(|w| w.buffer.as_ref())) else {
-                return Err(changed());
-            };
-            if !same_layouts || from.bytes() != to.bytes() {
+            let (Some(to), Some(left)) = (&read.buffer, new.first()) else { return Err(changed()) };
+            let Some(from) = &left.buffer else { return Err(changed()) };
+            let in_place = read.allocation == left.allocation;
+            if !same_layouts || (!in_place && (from.is_same(to) || from.bytes() != to.bytes())) {
                 return Err(changed());
             }
             let pinned = |written: &&Written| Pinned {
@@ -230,14 +240,15 @@ impl<'a> Run<'a> {
                 tensor: tensor.clone(),
             };
             inputs.updated.extend(new.iter().map(pinned));
-            if from.is_same(to) || from.bytes() == 0 {
+            if in_place || from.bytes() == 0 {
                 continue;
             }
             if read.block.strong_count() > 0 {
                 return Err(CaptureError::StateHeld { tensor: tensor.clone() });
             }
             if moved.insert(read.allocation) {
-                inputs.carries.push((from.clone(), to.clone()));
+                let (from, to, block) = (from.clone(), to.clone(), left.block.clone());
+                inputs.carries.push(Carry { from, to, block });
             }
         }
         Ok(())

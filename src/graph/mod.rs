@@ -9,20 +9,24 @@
 
 mod compare;
 mod error;
+mod gather;
 mod pin;
+mod recorded;
 mod session;
 
 pub use error::CaptureError;
 pub(crate) use pin::Pin;
+pub(crate) use recorded::Recorded;
 pub(crate) use session::{Made, Session};
 
 use crate::record::{self, Window};
 use crate::{MlirDevice, MlirError};
 use burn_mlir_runtime::{Buffer, Graph};
-use compare::{Inputs, Pinned, compare, describe};
+use compare::{Carry, Inputs, Pinned, compare, describe};
+use gather::gather;
 use pin::Role;
 use rustc_hash::FxHashSet;
-use session::{Entry, Written};
+use session::Written;
 use std::fmt;
 use std::sync::Arc;
 
@@ -104,10 +108,16 @@ pub(crate) fn stop(device: MlirDevice) -> Result<MlirGraph, MlirError> {
         session.fail(CaptureError::Failed { reason: error.to_string() });
         Default::default()
     });
-    let (mut batches, start) = session.finish(&elsewhere)?;
-    let inputs = compare(&session.entries, session.first, start)?;
-    for phase in in_order(&window, &inputs.carries)?.into_iter().rev() {
-        batches.insert(0, window.copies(&phase)?);
+    let (mut recorded, start) = session.finish(&elsewhere)?;
+    let mut inputs = compare(&session.entries, session.first, start)?;
+    let results = session.results(start);
+    gather(&window, &mut recorded, &results, &mut inputs)?;
+    let mut batches = Vec::new();
+    for phase in in_order(&window, &inputs.carries)? {
+        batches.push(window.copies(&phase)?);
+    }
+    for launches in &recorded {
+        batches.push(launches.bind()?);
     }
     let graph = window.capture(batches)?;
     let pins = pins(&window, &session, start, inputs);
@@ -133,17 +143,20 @@ pub(crate) fn replay(device: MlirDevice, graph: &MlirGraph) -> Result<(), MlirEr
     window.replay(graph, &own)
 }
 
+/// A copy of a whole buffer to a byte of another.
+type Copy = (Buffer, (Buffer, usize));
+
 /// The copies in phases that may run one after the other: no phase writes what it or a later one reads.
-fn in_order(window: &Window, carries: &[(Buffer, Buffer)]) -> Result<Vec<Vec<(Buffer, Buffer)>>, MlirError> {
+fn in_order(window: &Window, carries: &[Carry]) -> Result<Vec<Vec<Copy>>, MlirError> {
     let (mut early, mut late) = (Vec::new(), Vec::new());
-    for (from, to) in carries {
+    for Carry { from, to, .. } in carries {
         // State that changes places from run to run needs a third place.
-        if carries.iter().any(|(_, other)| other.is_same(from)) {
+        if carries.iter().any(|other| other.to.is_same(from)) {
             let between = window.allocate_bytes(from.bytes())?;
-            early.push((from.clone(), between.clone()));
-            late.push((between, to.clone()));
+            early.push((from.clone(), (between.clone(), 0)));
+            late.push((between, (to.clone(), 0)));
         } else {
-            late.push((from.clone(), to.clone()));
+            late.push((from.clone(), (to.clone(), 0)));
         }
     }
     Ok([early, late].into_iter().filter(|phase| !phase.is_empty()).collect())
@@ -165,14 +178,9 @@ fn pins(window: &Arc<Window>, session: &Session, start: usize, inputs: Inputs) -
     for (tensors, role) in [(inputs.updated, Role::Updates), (inputs.read, Role::Reads)] {
         tensors.into_iter().for_each(|pinned| pin(pinned, role));
     }
-    for entry in session.entries.range(start - session.first..) {
-        if let Entry::Window(ran) = entry {
-            for Written { value, layout, block, .. } in &ran.results {
-                let node = ran.graph.node(*value);
-                let tensor = describe(node.dtype, &node.shape);
-                pin(Pinned { block: block.clone(), layout: layout.clone(), tensor }, Role::Writes);
-            }
-        }
+    for (Written { layout, block, .. }, node) in session.results(start) {
+        let tensor = describe(node.dtype, &node.shape);
+        pin(Pinned { block: block.clone(), layout: layout.clone(), tensor }, Role::Writes);
     }
     pins
 }

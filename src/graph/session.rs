@@ -1,9 +1,10 @@
 //! What a thread does from `graph_prepare` to the end of the capture.
 
 use super::CaptureError;
-use crate::record::{Block, Elsewhere, Storage};
-use burn_mlir_ir::{DType, Graph, Layout, Shape, ValueId};
-use burn_mlir_runtime::{Batch, Buffer};
+use super::recorded::Recorded;
+use crate::record::{Block, Elsewhere, Storage, TensorState};
+use burn_mlir_ir::{DType, Graph, Layout, Node, Shape, ValueId};
+use burn_mlir_runtime::Buffer;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Weak};
@@ -24,7 +25,7 @@ pub(crate) struct Session {
 struct Capture {
     /// Number of its first entry.
     start: usize,
-    batches: Vec<Batch>,
+    recorded: Vec<Recorded>,
     failure: Option<CaptureError>,
     /// What the thread had done on other devices.
     elsewhere: Elsewhere,
@@ -78,8 +79,10 @@ pub(super) struct Written {
     pub(super) value: ValueId,
     /// The first result in the same block.
     pub(super) first: u32,
+    pub(super) allocation: u64,
     pub(super) layout: Layout,
     pub(super) block: Weak<Block>,
+    pub(super) state: Weak<TensorState>,
     /// Of the captured run only.
     pub(super) buffer: Option<Buffer>,
 }
@@ -94,7 +97,7 @@ impl Session {
     pub(super) fn begin(&mut self, elsewhere: Elsewhere) {
         self.nodes = 0;
         let start = self.next();
-        self.capture = Some(Capture { start, batches: Vec::new(), failure: None, elsewhere });
+        self.capture = Some(Capture { start, recorded: Vec::new(), failure: None, elsewhere });
     }
 
     /// Whether this is within the captured run.
@@ -111,21 +114,30 @@ impl Session {
     pub(crate) fn fail(&mut self, error: CaptureError) {
         if let Some(capture) = &mut self.capture {
             capture.failure.get_or_insert(error);
-            capture.batches.clear();
+            capture.recorded.clear();
             self.entries.clear();
         }
     }
 
     /// The launches of the captured run and the number of its first entry.
-    pub(super) fn finish(&mut self, elsewhere: &Elsewhere) -> Result<(Vec<Batch>, usize), CaptureError> {
+    pub(super) fn finish(&mut self, elsewhere: &Elsewhere) -> Result<(Vec<Recorded>, usize), CaptureError> {
         let Some(capture) = self.capture.take() else { return Err(CaptureError::NotCapturing) };
         if let Some(error) = capture.failure {
             return Err(error);
         }
         match elsewhere.iter().find(|now| !capture.elsewhere.contains(now)) {
             Some((device, _)) => Err(CaptureError::Elsewhere { device: device.to_string() }),
-            None => Ok((capture.batches, capture.start)),
+            None => Ok((capture.recorded, capture.start)),
         }
+    }
+
+    /// The results of the windows from an entry on, with their nodes.
+    pub(super) fn results(&self, start: usize) -> Vec<(&Written, &Node)> {
+        let windows = self.entries.range(start - self.first..).filter_map(|entry| match entry {
+            Entry::Window(ran) => Some(ran),
+            Entry::Upload(_) => None,
+        });
+        windows.flat_map(|ran| ran.results.iter().map(|w| (w, ran.graph.node(w.value)))).collect()
     }
 
     /// Where a block that the next entry's window writes comes from; `value`: the first result in it.
@@ -151,14 +163,14 @@ impl Session {
     }
 
     /// Notes a window that was run: its inputs and whether they were overwritten, and its results with the blocks
-    /// that it wrote for them. `batch` is to be run by the graph.
+    /// that it wrote for them. `recorded` is to be run by the graph.
     pub(crate) fn window<'a>(
         &mut self,
         graph: Graph,
         scalars: Vec<u64>,
         inputs: impl Iterator<Item = (&'a Storage, bool)>,
-        results: impl Iterator<Item = (ValueId, &'a Storage)>,
-        batch: Option<Batch>,
+        results: impl Iterator<Item = (ValueId, &'a Arc<TensorState>, &'a Storage)>,
+        recorded: Option<Recorded>,
     ) {
         let keep = self.keeps_launches();
         let buffer = |block: &Block| keep.then(|| block.buffer.clone());
@@ -172,18 +184,20 @@ impl Session {
         };
         let inputs = inputs.map(read).collect();
         let next = self.next();
-        let written = |(value, storage): (ValueId, &Storage)| {
+        let written = |(value, state, storage): (ValueId, &Arc<TensorState>, &Storage)| {
             // A view of an input is no result of this window.
             let made = self.made(&storage.block).filter(|made| made.entry == next)?;
             let block = Arc::downgrade(&storage.block);
             let (layout, buffer) = (storage.layout.clone(), buffer(&storage.block));
-            Some(Written { value, first: made.value, layout, block, buffer })
+            let state = Arc::downgrade(state);
+            let (first, allocation) = (made.value, storage.block.allocation);
+            Some(Written { value, first, allocation, layout, block, state, buffer })
         };
         let results = results.filter_map(written).collect();
         let nodes = graph.nodes.len();
         self.push(Entry::Window(Box::new(Ran { graph, scalars, inputs, results })), nodes);
-        if let (Some(capture), Some(batch)) = (&mut self.capture, batch) {
-            capture.batches.push(batch);
+        if let (Some(capture), Some(recorded)) = (&mut self.capture, recorded) {
+            capture.recorded.push(recorded);
         }
     }
 

@@ -140,6 +140,19 @@ impl TensorState {
         }
     }
 
+    /// The storage, if the value is in memory or on its way there.
+    pub(crate) fn storage(&self) -> Option<Storage> {
+        match &*self.lock() {
+            Value::Ready { storage, .. } => Some(storage.clone()),
+            _ => None,
+        }
+    }
+
+    /// Puts the value, which has been copied there, to another place.
+    pub(crate) fn relocate(&self, storage: Storage) {
+        *self.lock() = Value::ready(storage);
+    }
+
     fn recorded_in(&self) -> Option<Arc<Window>> {
         match &*self.lock() {
             Value::Recorded { window, .. } => Some(window.clone()),

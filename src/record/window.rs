@@ -4,11 +4,11 @@ use super::Position;
 use super::cut::Cut;
 use super::state::{Block, Storage, TensorState, Value};
 use crate::engine::{Engine, Executable};
-use crate::graph::{CaptureError, Session};
+use crate::graph::{CaptureError, Recorded, Session};
 use crate::{MlirError, MlirTensor};
 use burn_mlir_ir::plan::BufferSource;
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
-use burn_mlir_runtime::{Batch, Buffer, RuntimeError, Stream};
+use burn_mlir_runtime::{Batch, Buffer, Event, RuntimeError, Stream};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,7 +133,7 @@ struct Bound {
 struct Ready {
     batch: Batch,
     /// The same for a graph, during a capture.
-    again: Option<Batch>,
+    recorded: Option<Recorded>,
     /// In the order of the results.
     places: Vec<Place>,
     /// With whether it is overwritten.
@@ -266,28 +266,37 @@ impl Window {
         Ok(self.stream.allocate(bytes)?)
     }
 
-    /// Launches that copy whole buffers, none of which is written as another is read: from, to.
-    pub(crate) fn copies(&self, pairs: &[(Buffer, Buffer)]) -> Result<Batch, MlirError> {
+    /// Launches that copy whole buffers, each to a byte of another one. None is written as another is read.
+    pub(crate) fn copies(&self, pairs: &[(Buffer, (Buffer, usize))]) -> Result<Batch, MlirError> {
         let mut graph = Graph::default();
-        let mut inputs = Vec::new();
         for (slot, (from, _)) in pairs.iter().enumerate() {
             let (dtype, size) = if from.bytes() % 4 == 0 { (DType::U32, 4) } else { (DType::U8, 1) };
             let shape = Shape::from([from.bytes() / size]);
             let layout = Layout::contiguous(&shape);
-            let op = Op::Input { slot: slot as u32, layout: layout.clone(), donated: false, alignment: 64 };
+            let op = Op::Input { slot: slot as u32, layout, donated: false, alignment: 64 };
             let input = graph.push(op, &[], dtype, shape.clone());
             // A cast to its own type is a computation.
             let copy = graph.push(Op::Cast, &[input], dtype, shape);
             graph.results.push(copy);
-            inputs.push(Storage { block: Block::new(from.clone(), None, None), layout });
         }
         let executable = self.engine.executable(&graph)?;
         let plan = &executable.plan;
-        let mut buffers: Vec<_> = self.allocate(&executable, &inputs)?;
-        for (place, (_, to)) in plan.results.iter().zip(pairs) {
-            buffers[place.buffer as usize] = (to.clone(), 0);
+        let mut buffers: Vec<_> = plan.buffers.iter().map(|_| pairs[0].1.clone()).collect();
+        for (buffer, place) in plan.buffers.iter().zip(&mut buffers) {
+            if let BufferSource::Input(slot) = buffer.source {
+                *place = (pairs[slot as usize].0.clone(), 0);
+            }
         }
-        Ok(executable.bind(&buffers, &inputs, &[])?)
+        for (place, (_, to)) in plan.results.iter().zip(pairs) {
+            buffers[place.buffer as usize] = to.clone();
+        }
+        Ok(executable.bind(&buffers, &vec![0; pairs.len()], &[])?)
+    }
+
+    /// Runs launches that no tensor waits for. Returns the place behind them.
+    pub(crate) fn submit_batch(&self, batch: Batch) -> Result<Event, MlirError> {
+        self.stream.submit(batch)?;
+        Ok(self.stream.record())
     }
 
     /// A graph of batches that may be replayed on this stream only.
@@ -402,8 +411,9 @@ impl Window {
             let graph = std::mem::take(&mut done.graph);
             let values = graph.results.clone();
             let inputs = ready.inputs.iter().map(|(input, overwritten)| (&input.storage, *overwritten));
-            let results = values.into_iter().zip(&storages);
-            session.window(graph, std::mem::take(&mut done.scalars), inputs, results, ready.again);
+            let results = values.into_iter().zip(live).zip(&storages);
+            let results = results.map(|((value, state), storage)| (value, state, storage));
+            session.window(graph, std::mem::take(&mut done.scalars), inputs, results, ready.recorded);
         }
         Ok(result?)
     }
@@ -421,9 +431,14 @@ impl Window {
         let executable = self.engine.executable(&done.graph)?;
         let storages: SmallVec<[Storage; 8]> = inputs.iter().map(|input| input.storage.clone()).collect();
         let buffers = self.allocate(&executable, &storages)?;
-        let batch = executable.bind(&buffers, &storages, &done.scalars)?;
-        let again = session.filter(|session| session.keeps_launches());
-        let again = again.map(|_| executable.bind(&buffers, &storages, &done.scalars)).transpose()?;
+        let offsets: SmallVec<[i64; 8]> = storages.iter().map(|input| input.layout.offset).collect();
+        let batch = executable.bind(&buffers, &offsets, &done.scalars)?;
+        let recorded = session.filter(|session| session.keeps_launches()).map(|_| Recorded {
+            executable: executable.clone(),
+            buffers: buffers.clone(),
+            offsets,
+            scalars: done.scalars.clone(),
+        });
         for input in &storages {
             if let Some(event) = &input.block.written {
                 self.stream.wait(event);
@@ -452,7 +467,7 @@ impl Window {
             Place { memory: Memory::Written { index, buffer: buffers[index].0.clone(), over }, layout }
         });
         let places = places.collect();
-        Ok(Ready { batch, again, places, inputs: inputs.into_iter().zip(overwritten).collect() })
+        Ok(Ready { batch, recorded, places, inputs: inputs.into_iter().zip(overwritten).collect() })
     }
 
     /// Memory for every buffer of a plan, with the byte it starts at.
