@@ -60,7 +60,7 @@
 //! literal   = an int, or a float with a point or an exponent, "nan", "inf", "-inf",
 //!             "nan0x" and the 64 bits of any other NaN
 //!
-//! kernel    = block | scatter | sort | scan
+//! kernel    = block | scatter | sort | scan | attention
 //! block     = "block" "[" (("p" | "r") size),* "]" "(" dtype,* ")" "{" param* statement* store* "}"
 //! param     = "@"N "=" ("in" | "out" | "inout") dtype "align" bytes
 //! statement = "%"N "=" instr ":" dtype
@@ -77,6 +77,11 @@
 //! sort      = "sort" "descending"? dtype ("to" dtype)? "{" "shape" shape axis
 //!             "input" ints "output" ints "}"
 //! scan      = "scan" reduction dtype "{" "shape" shape axis "input" ints "output" ints "}"
+//! attention = "attention" dtype "causal"? "softcap"? "{" "batch" N "heads" N "kv_heads" N
+//!             "queries" N "keys" N "width" N "value_width" N
+//!             "query" view "key" view "value" view ("mask" view)? ("bias" view)?
+//!             "output" view ("lse" view)? "}"
+//! view      = ints "align" bytes
 //! ```
 
 mod attention;

@@ -18,15 +18,6 @@ pub fn bf16_to_f64(bits: u16) -> f64 {
     f64::from(f32::from_bits(u32::from(bits) << 16))
 }
 
-/// Rounded once, ties to even.
-fn f64_to_bf16(value: f64) -> u16 {
-    let bits = (value as f32).to_bits();
-    if value.is_nan() {
-        return 0x7fff;
-    }
-    ((u64::from(bits) + 0x7fff + u64::from(bits >> 16 & 1)) >> 16) as u16
-}
-
 /// The value of an f16.
 pub fn f16_to_f64(bits: u16) -> f64 {
     let (sign, exponent, fraction) = (bits >> 15, bits >> 10 & 31, f64::from(bits & 1023));
@@ -254,14 +245,10 @@ fn compares(instruction: &Instruction, ty: Type, a: u64, b: u64) -> bool {
 }
 
 fn convert(instruction: &Instruction, v: &[u64]) -> u64 {
-    if has(instruction, "bf16x2") {
-        let [high, low] = [v[0], v[1]].map(|value| u64::from(f64_to_bf16(float(value, 32))));
-        return high << 16 | low;
-    }
-    if instruction.text.starts_with("cvt.f32.bf16") {
+    let [to, from] = instruction.types[..] else { panic!("unknown: {}", instruction.text) };
+    if (from, to) == (Type::Brief, Type::Float(32)) {
         return (v[0] & mask(16)) << 16;
     }
-    let [to, from] = instruction.types[..] else { panic!("unknown: {}", instruction.text) };
     if to == Type::Halves {
         let [high, low] = [v[0], v[1]].map(|value| u64::from(f64_to_f16(float(value, 32))));
         return high << 16 | low;

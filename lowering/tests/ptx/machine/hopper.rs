@@ -4,7 +4,7 @@
 
 use super::Memory;
 use super::arithmetic::{bf16_to_f64, f16_to_f64};
-use super::parse::{Function, Instruction, Operand};
+use super::parse::{Function, Instruction, Operand, Type};
 use super::thread::{Block, Stop, Thread, warp_operation};
 use burn_mlir_ir::{DType, TensorMap};
 use std::collections::HashMap;
@@ -257,11 +257,12 @@ fn store_matrices(instruction: &Instruction, lanes: &[Thread], block: &mut Block
 
 /// A matrix instruction of four warps: 64 rows, 16 summed elements.
 fn multiply(instruction: &Instruction, threads: &mut [Thread], block: &Block<'_>) {
-    let has = |text: &str| instruction.modifiers.iter().any(|part| part == text);
     let shape = instruction.modifiers.iter().find_map(|part| part.strip_prefix('m')?.strip_suffix("k16"));
     let columns: usize =
         shape.and_then(|shape| shape.strip_prefix("64n")?.parse().ok()).expect("a shape of 16-bit elements");
-    let number = |bits: u16| if has("bf16") { bf16_to_f64(bits) } else { f16_to_f64(bits) };
+    let number = |bits: u16| {
+        if instruction.types.contains(&Type::Brief) { bf16_to_f64(bits) } else { f16_to_f64(bits) }
+    };
     let operands = &instruction.operands;
     let Operand::Vector(sums) = &operands[0] else { panic!("{}", instruction.text) };
     assert_eq!(sums.len(), columns / 2);

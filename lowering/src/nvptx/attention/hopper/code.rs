@@ -1,6 +1,7 @@
 //! Writing the code of one thread: 32-bit arithmetic, loops over many carried values, inline assembly.
 
 use crate::emit::{Emitter, Value};
+use crate::nvptx::writer::KernelWriter;
 
 /// Types of values that are carried around loops or go through assembly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +35,9 @@ fn names(types: &[Ty]) -> String {
     types.iter().map(|ty| ty.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// The text of a function's body.
-#[derive(Debug, Default)]
+/// The text of a function.
 pub(super) struct Code {
-    pub e: Emitter,
+    pub writer: KernelWriter,
 }
 
 /// A loop, a while or an if that is being written.
@@ -54,12 +54,16 @@ impl Region {
 }
 
 impl Code {
+    pub fn e(&mut self) -> &mut Emitter {
+        &mut self.writer.emitter
+    }
+
     pub fn op(&mut self, text: impl std::fmt::Display) -> Value {
-        self.e.op(text)
+        self.e().op(text)
     }
 
     pub fn line(&mut self, text: impl std::fmt::Display) {
-        self.e.line(text);
+        self.e().line(text);
     }
 
     pub fn i32(&mut self, value: i64) -> Value {
@@ -121,6 +125,11 @@ impl Code {
 
     pub fn extended(&mut self, value: &Value) -> Value {
         self.op(format_args!("arith.extui {value} : i32 to i64"))
+    }
+
+    /// The value as an `index`.
+    pub fn indexed(&mut self, value: &Value) -> Value {
+        self.op(format_args!("arith.index_castui {value} : i32 to index"))
     }
 
     /// A value of another thread of the warp: `idx 0` or `bfly 1`.
@@ -203,13 +212,13 @@ impl Code {
 
     /// Opens a loop from `from` to `to` in steps of 1; gives its variable and the carried values.
     pub fn open_for(&mut self, from: &Value, to: &Value, initial: &[Typed]) -> (Region, Value, Vec<Value>) {
-        let region = Region { name: self.e.fresh(), types: initial.iter().map(|t| t.1).collect() };
-        let variable = self.e.fresh();
-        let carried: Vec<Value> = initial.iter().map(|_| self.e.fresh()).collect();
+        let region = Region { name: self.e().fresh(), types: initial.iter().map(|t| t.1).collect() };
+        let variable = self.e().fresh();
+        let carried: Vec<Value> = initial.iter().map(|_| self.e().fresh()).collect();
         let pairs: Vec<String> =
             carried.iter().zip(initial).map(|(name, t)| format!("{name} = {}", t.0)).collect();
         let one = self.i32(1);
-        self.e.open(format_args!(
+        self.e().open(format_args!(
             "{}:{} = scf.for {variable} = {from} to {to} step {one} iter_args({}) -> ({}) : i32 {{",
             region.name,
             initial.len(),
@@ -222,7 +231,7 @@ impl Code {
     /// Closes a loop or a while; gives the carried values behind it.
     pub fn close(&mut self, region: Region, carried: &[Value]) -> Vec<Value> {
         self.yield_(&region, carried);
-        self.e.close("}");
+        self.e().close("}");
         region.results()
     }
 
@@ -236,12 +245,12 @@ impl Code {
         initial: &[Typed],
         condition: impl FnOnce(&mut Self, &[Value]) -> Value,
     ) -> (Region, Vec<Value>) {
-        let region = Region { name: self.e.fresh(), types: initial.iter().map(|t| t.1).collect() };
+        let region = Region { name: self.e().fresh(), types: initial.iter().map(|t| t.1).collect() };
         let types = names(&region.types);
-        let before: Vec<Value> = initial.iter().map(|_| self.e.fresh()).collect();
+        let before: Vec<Value> = initial.iter().map(|_| self.e().fresh()).collect();
         let pairs: Vec<String> =
             before.iter().zip(initial).map(|(name, t)| format!("{name} = {}", t.0)).collect();
-        self.e.open(format_args!(
+        self.e().open(format_args!(
             "{}:{} = scf.while ({}) : ({types}) -> ({types}) {{",
             region.name,
             initial.len(),
@@ -250,7 +259,7 @@ impl Code {
         let goes_on = condition(self, &before);
         self.line(format_args!("scf.condition({goes_on}) {} : {types}", before.join(", ")));
         self.line("} do {");
-        let after: Vec<Value> = initial.iter().map(|_| self.e.fresh()).collect();
+        let after: Vec<Value> = initial.iter().map(|_| self.e().fresh()).collect();
         let block: Vec<String> =
             after.iter().zip(&region.types).map(|(name, ty)| format!("{name}: {}", ty.name())).collect();
         self.line(format_args!("^bb0({}):", block.join(", ")));
@@ -259,8 +268,8 @@ impl Code {
 
     /// Opens `if` with results.
     pub fn open_if(&mut self, condition: &Value, types: Vec<Ty>) -> Region {
-        let region = Region { name: self.e.fresh(), types };
-        self.e.open(format_args!(
+        let region = Region { name: self.e().fresh(), types };
+        self.e().open(format_args!(
             "{}:{} = scf.if {condition} -> ({}) {{",
             region.name,
             region.types.len(),
@@ -277,8 +286,8 @@ impl Code {
 
     /// Code for when `condition` holds.
     pub fn when(&mut self, condition: &Value, code: impl FnOnce(&mut Self)) {
-        self.e.open(format_args!("scf.if {condition} {{"));
+        self.e().open(format_args!("scf.if {condition} {{"));
         code(self);
-        self.e.close("}");
+        self.e().close("}");
     }
 }

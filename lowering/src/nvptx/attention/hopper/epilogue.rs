@@ -41,7 +41,7 @@ impl Kernel<'_> {
         self.c.asm("fence.proxy.async.shared::cta;", &[]);
         barrier(self);
 
-        self.c.e.open(format_args!("scf.if {first} {{"));
+        self.c.e().open(format_args!("scf.if {first} {{"));
         let map = MOVED.iter().position(|&other| other == AttentionOperand::Output).unwrap_or_default();
         let mine = self.c.with("muli", &place.consumer, 64);
         let row = self.c.add(&tile.row, &mine);
@@ -62,7 +62,7 @@ impl Kernel<'_> {
             let empty = self.barrier(Ring::Query, false, &query.stage);
             self.c.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", &[(empty, Ty::I32)]);
         }
-        self.c.e.close("}");
+        self.c.e().close("}");
     }
 
     /// Writes a warpgroup's results to memory of the block, as the copy engine expects them: in 64-column
@@ -99,10 +99,9 @@ impl Kernel<'_> {
         else {
             return;
         };
-        let strides = view.access.strides.clone();
         let quad = self.c.with("andi", &place.lane, 3);
         let writes = self.c.cmp_with("eq", &quad, 0);
-        self.c.e.open(format_args!("scf.if {writes} {{"));
+        self.c.e().open(format_args!("scf.if {writes} {{"));
         for (index, below) in [0, 8].into_iter().enumerate() {
             let row = self.c.with("addi", &place.row, below);
             let row = self.c.add(&tile.row, &row);
@@ -111,20 +110,11 @@ impl Kernel<'_> {
             let ln_2 = self.c.f32("0x3F317218");
             let logarithm = self.c.fmul(&logarithm, &ln_2);
             let inside = self.c.cmp_with("ult", &row, self.attention.sizes.queries as i64);
-            self.c.e.open(format_args!("scf.if {inside} {{"));
-            let mut at = self.c.op("arith.constant 0 : i64");
-            for (coordinate, stride) in [&tile.batch, &tile.head, &row].into_iter().zip(&strides) {
-                let coordinate = self.c.extended(coordinate);
-                let stride = self.c.op(format_args!("arith.constant {stride} : i64"));
-                let step = self.c.op(format_args!("arith.muli {coordinate}, {stride} : i64"));
-                at = self.c.op(format_args!("arith.addi {at}, {step} : i64"));
-            }
-            let address = self.c.op(format_args!(
-                "llvm.getelementptr %buffer{position}[{at}] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, f32"
-            ));
-            self.c.line(format_args!("llvm.store {logarithm}, {address} : f32, !llvm.ptr<1>"));
-            self.c.e.close("}");
+            self.c.e().open(format_args!("scf.if {inside} {{"));
+            let at = [&tile.batch, &tile.head, &row].map(|coordinate| self.c.indexed(coordinate));
+            self.c.writer.store(position, "f32", &view.access, &at, &logarithm);
+            self.c.e().close("}");
         }
-        self.c.e.close("}");
+        self.c.e().close("}");
     }
 }

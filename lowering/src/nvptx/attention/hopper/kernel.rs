@@ -4,6 +4,7 @@ use super::code::{Code, Ty};
 use super::maps::{MOVED, Moved, moved};
 use super::tiling::{STAGES, Tiling};
 use crate::emit::Value;
+use crate::nvptx::writer::{KernelWriter, WORKGROUP};
 use burn_mlir_ir::{Attention, AttentionOperand, DType};
 
 /// The function's name.
@@ -53,16 +54,15 @@ impl<'a> Kernel<'a> {
     pub fn new(attention: &'a Attention, tiling: &'a Tiling) -> Option<Self> {
         let moved: Option<Vec<Moved>> =
             MOVED.iter().map(|&operand| moved(attention, tiling, operand)).collect();
-        let mut kernel = Self {
-            attention,
-            tiling,
-            c: Code::default(),
-            memory: Value::new(),
-            zero: Value::new(),
-            one: Value::new(),
-            thread: Value::new(),
-            moved: moved?,
-        };
+        let (buffers, scalars) = (attention.operands().len(), attention.scalars().len());
+        let threads = tiling.threads() as u32;
+        let writer = KernelWriter::with_tensor_maps(SYMBOL, buffers, scalars, MOVED.len(), threads);
+        let mut c = Code { writer };
+        let thread = c.op("nvvm.read.ptx.sreg.tid.x : i32");
+        let memory = c.writer.workgroup(tiling.memory_bytes());
+        let memory = c.op(format_args!("llvm.ptrtoint {memory} : {WORKGROUP} to i32"));
+        let (zero, one) = (c.i32(0), c.i32(1));
+        let mut kernel = Self { attention, tiling, c, memory, zero, one, thread, moved: moved? };
         kernel.prologue();
         Some(kernel)
     }
@@ -76,46 +76,19 @@ impl<'a> Kernel<'a> {
     pub fn write(mut self) -> String {
         let warpgroup = self.c.shuffled_warpgroup(&self.thread);
         let copies = self.c.cmp_with("eq", &warpgroup, 0);
-        self.c.e.open(format_args!("scf.if {copies} {{"));
+        self.c.e().open(format_args!("scf.if {copies} {{"));
         self.produce();
         self.c.line("} else {");
         self.consume(&warpgroup);
-        self.c.e.close("}");
-        self.c.line("llvm.return");
-        self.c.e.close("}");
-        self.c.line(format_args!(
-            "llvm.mlir.global external @{SYMBOL}_memory() {{addr_space = 3 : i32, alignment = 1024 : i64}} : \
-             !llvm.array<0 x i8>"
-        ));
-        self.c.e.finish()
+        self.c.e().close("}");
+        self.c.writer.finish()
     }
 
+    /// Makes the barriers ready.
     fn prologue(&mut self) {
-        let global = "!llvm.ptr<1>";
-        let buffers = (0..self.attention.operands().len()).map(|index| format!("%buffer{index}: {global}"));
-        let scalars = (0..self.attention.scalars().len()).map(|slot| format!("%scalar{slot}: i64"));
-        let tail = ["shared", "status", "counters"].map(|name| format!("%{name}: {global}"));
-        let map = |index| {
-            format!(
-                "%map{index}: !llvm.ptr {{llvm.byval = !llvm.array<128 x i8>, llvm.align = 64 : i64, \
-                 nvvm.grid_constant}}"
-            )
-        };
-        let arguments: Vec<String> =
-            buffers.chain(scalars).chain(tail).chain((0..MOVED.len()).map(map)).collect();
-        let threads = self.tiling.threads();
         let c = &mut self.c;
-        c.e.open(format_args!(
-            "llvm.func @{SYMBOL}({}) attributes {{nvvm.kernel, nvvm.reqntid = array<i32: {threads}, 1, 1>, \
-             nvvm.minctasm = 1 : i32}} {{",
-            arguments.join(", ")
-        ));
-        self.thread = c.op("nvvm.read.ptx.sreg.tid.x : i32");
-        let memory = c.op(format_args!("llvm.mlir.addressof @{SYMBOL}_memory : !llvm.ptr<3>"));
-        self.memory = c.op(format_args!("llvm.ptrtoint {memory} : !llvm.ptr<3> to i32"));
-        (self.zero, self.one) = (c.i32(0), c.i32(1));
         let first = c.cmp_with("eq", &self.thread, 0);
-        c.e.open(format_args!("scf.if {first} {{"));
+        c.e().open(format_args!("scf.if {first} {{"));
         for index in 0..MOVED.len() {
             c.asm("prefetch.tensormap [$0];", &[(format!("%map{index}"), Ty::Ptr)]);
         }
@@ -132,7 +105,7 @@ impl<'a> Kernel<'a> {
             }
         }
         self.c.asm("fence.mbarrier_init.release.cluster;", &[]);
-        self.c.e.close("}");
+        self.c.e().close("}");
         self.c.line("nvvm.barrier0");
     }
 

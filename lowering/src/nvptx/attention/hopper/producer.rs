@@ -11,12 +11,12 @@ impl Kernel<'_> {
     pub fn produce(&mut self) {
         self.c.line(format_args!("nvvm.setmaxregister decrease {}", self.tiling.copy_registers()));
         let first_warp = self.c.cmp_with("ult", &self.thread.clone(), 32);
-        self.c.e.open(format_args!("scf.if {first_warp} {{"));
+        self.c.e().open(format_args!("scf.if {first_warp} {{"));
         let elected = self.c.op("nvvm.elect.sync -> i1");
-        self.c.e.open(format_args!("scf.if {elected} {{"));
+        self.c.e().open(format_args!("scf.if {elected} {{"));
         self.copy_tiles();
-        self.c.e.close("}");
-        self.c.e.close("}");
+        self.c.e().close("}");
+        self.c.e().close("}");
     }
 
     /// Copies what one tile after the other needs. Tiles are drawn from a counter, which the last draw of the

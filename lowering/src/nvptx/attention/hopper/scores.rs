@@ -4,7 +4,9 @@ use super::consumer::Place;
 use super::kernel::{Kernel, Tile};
 use super::softmax::LOG2_E;
 use crate::emit::Value;
-use burn_mlir_ir::{AttentionOperand, DType};
+use crate::host::tiles::scaled;
+use crate::nvptx::writer::GLOBAL;
+use burn_mlir_ir::{Access, AttentionOperand, DType};
 
 /// Truth values of masks, elements of biases.
 struct Source {
@@ -43,14 +45,9 @@ impl Kernel<'_> {
     }
 
     fn exponent_scale(&mut self) -> Value {
-        let scale = self.scalar(0);
+        let scale = self.c.writer.scalar(0, DType::F32);
         let log2_e = self.c.f32(LOG2_E);
         self.c.fmul(&scale, &log2_e)
-    }
-
-    fn scalar(&mut self, slot: usize) -> Value {
-        let bits = self.c.op(format_args!("arith.trunci %scalar{slot} : i64 to i32"));
-        self.c.op(format_args!("arith.bitcast {bits} : i32 to f32"))
     }
 
     /// The scores of block `number` of the keys as exponents of 2.
@@ -82,7 +79,7 @@ impl Kernel<'_> {
         if !self.attention.softcap {
             return scores.iter().map(|score| self.c.fmul(score, &scale)).collect();
         }
-        let cap = self.scalar(1);
+        let cap = self.c.writer.scalar(1, DType::F32);
         let twice = self.c.f32("2.0");
         let inner = self.c.fmul(&scale, &twice);
         let inner = self.c.op(format_args!("arith.divf {inner}, {cap} : f32"));
@@ -123,28 +120,17 @@ impl Kernel<'_> {
 
     /// A mask or bias, if there is one, at the thread's rows. Rows beyond the last are taken for the last.
     fn source(&mut self, operand: AttentionOperand, tile: &Tile, rows: &[Value; 2]) -> Option<Source> {
-        let strides = self.attention.view(operand)?.access.strides.clone();
+        let strides = &self.attention.view(operand)?.access.strides;
+        let outer = Access::new(strides[..3].iter().copied());
         let position = self.attention.position(operand)?;
         let last = self.attention.sizes.queries as i64 - 1;
         let element = memory_type(self.attention.operand_dtype(operand));
         let rows = rows.each_ref().map(|row| {
             let row = self.c.with("minui", row, last);
-            let mut at = self.c.op("arith.constant 0 : i64");
-            for (coordinate, stride) in [&tile.batch, &tile.head, &row].into_iter().zip(&strides) {
-                let coordinate = self.c.extended(coordinate);
-                let stride = self.c.op(format_args!("arith.constant {stride} : i64"));
-                let step = self.c.op(format_args!("arith.muli {coordinate}, {stride} : i64"));
-                at = self.c.op(format_args!("arith.addi {at}, {step} : i64"));
-            }
-            self.element_at(&format!("%buffer{position}"), &at, element)
+            let at = [&tile.batch, &tile.head, &row].map(|coordinate| self.c.indexed(coordinate));
+            self.c.writer.address(position, element, &outer, &at)
         });
         Some(Source { operand, rows, stride: strides[3] })
-    }
-
-    fn element_at(&mut self, base: &str, at: &Value, element: &str) -> Value {
-        self.c.op(format_args!(
-            "llvm.getelementptr {base}[{at}] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, {element}"
-        ))
     }
 
     /// The element of a source that belongs to a thread's score. Columns beyond the last are taken for it.
@@ -154,10 +140,9 @@ impl Kernel<'_> {
         if self.tail() {
             at = self.c.with("minui", &at, self.attention.sizes.keys as i64 - 1);
         }
-        let at = self.c.extended(&at);
-        let stride = self.c.op(format_args!("arith.constant {} : i64", source.stride));
-        let at = self.c.op(format_args!("arith.muli {at}, {stride} : i64"));
-        let address = self.element_at(&source.rows[index / 2 % 2], &at, element);
+        let at = self.c.indexed(&at);
+        let at = scaled(self.c.e(), &at, source.stride);
+        let address = self.c.writer.element(&source.rows[index / 2 % 2], GLOBAL, &at, element);
         self.c.op(format_args!("llvm.load {address} invariant : !llvm.ptr<1> -> {element}"))
     }
 
