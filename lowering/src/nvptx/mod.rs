@@ -18,6 +18,7 @@ mod code;
 mod contraction;
 mod division;
 mod map;
+mod quotient;
 mod row;
 mod scan;
 mod scatter;
@@ -65,6 +66,7 @@ pub(crate) fn lower<'c>(
         Kernel::Attention(attention) => attention::lower(attention, target)?,
     };
     let mut lowered = pipeline::run(context, payload, stages)?;
+    quotient::expand(context, &lowered.module);
     mark_kernels(context, &lowered);
     if let Some(stage) = lowered.stages.iter_mut().find(|stage| stage.name == "llvm") {
         stage.text = lowered.module.as_operation().to_string();

@@ -126,7 +126,7 @@ pub(super) fn tanh(x: Float<'_>) -> Float<'_> {
     let one = x.constant(1.0);
     let numerator = (-power).fma(q, one - power);
     let denominator = power.fma(q, one + power);
-    (numerator / denominator).copysign(x)
+    numerator.quotient(denominator).copysign(x)
 }
 
 /// `1/(1 + e^-x)` with `e^-x = 2^n·(q + 1)`, the denominator scaled down so that it is in range where
@@ -141,5 +141,5 @@ pub(super) fn sigmoid(x: Float<'_>) -> Float<'_> {
     let unit_bits = width.pick(i64::from((unit as f32).to_bits()), unit.to_bits() as i64);
     let (q, power) = (expm1_rest(rest), (exponent + unit_bits).to_float());
     let unit = x.constant(unit);
-    unit / power.fma(q, unit + power)
+    unit.quotient(power.fma(q, unit + power))
 }

@@ -334,3 +334,32 @@ fn quotients() {
         assert!(same, "{value:e} instead of {expected:e} = {:e}/{:e}", a[place], b[place / columns]);
     }
 }
+
+/// Functions that end in a quotient, over all magnitudes.
+#[test]
+fn functions_that_divide() {
+    let mut numbers = Numbers(5);
+    let mut x: Vec<f32> =
+        vec![0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-45, -1e-40, 88.0, -88.5, -103.0];
+    x.extend((0..118).map(|_| f32::from_bits((numbers.next() << 16 ^ numbers.next()) as u32)));
+    x.extend((0..128).map(|_| numbers.float()));
+    let text = "block [p 256] () {
+  @0 = in f32 align 64
+  @1 = out f32 align 64
+  @2 = out f32 align 64
+  %0 = load @0 [1] : f32
+  %1 = tanh %0 : f32
+  %2 = sigmoid %0 : f32
+  store %1 -> @1 [1]
+  store %2 -> @2 [1]
+}";
+    let ran = run(text, vec![f32s(&x), vec![0; 1024].into(), vec![0; 1024].into()], &[]);
+    let (tanh, sigmoid) = (to_f32s(&ran.buffers[1]), to_f32s(&ran.buffers[2]));
+    for (place, &x) in x.iter().enumerate() {
+        let x = f64::from(x);
+        for (value, exact) in [(tanh[place], x.tanh()), (sigmoid[place], 1.0 / (1.0 + (-x).exp()))] {
+            let near = (f64::from(value) - exact).abs() <= 3e-7 * exact.abs() + 1.5e-45;
+            assert!(near || value.is_nan() && exact.is_nan(), "{value:e} instead of {exact:e} at {x:e}");
+        }
+    }
+}

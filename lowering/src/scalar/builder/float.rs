@@ -41,6 +41,16 @@ impl<'b> Float<'b> {
         self.fma(self.constant(factor), addend)
     }
 
+    /// `self/divisor` where neither operand nor result is near the ends of the range: the divisor between 2^-64 and
+    /// 2^122, the quotient at most 2^64; numbers whose quotient is subnormal must have been tried. The same bits as a
+    /// division, which on GPUs has a branch for what else operands could be.
+    pub fn quotient(self, divisor: Float<'b>) -> Float<'b> {
+        if self.width == Width::Double || !self.builder.emitter.borrow().is_for_gpu() {
+            return self / divisor;
+        }
+        self.make(format!("arith.divf {}, {} fastmath<contract> : f32", self.name(), divisor.name()))
+    }
+
     pub fn abs(self) -> Float<'b> {
         self.one("math.absf")
     }
