@@ -313,6 +313,7 @@ fn changed(captured: &Ran, before: &Ran, slot: usize) -> CaptureError {
     let source = graph.nodes.iter().position(|node| match node.op {
         Op::Fill { slot } => slot == index,
         Op::Random { key, stream } => key == index || stream == index,
+        Op::Attention(op) => op.scale == index || op.softcap == Some(index),
         _ => false,
     });
     let id = ValueId(source.unwrap_or_default() as u32);
@@ -320,8 +321,11 @@ fn changed(captured: &Ran, before: &Ran, slot: usize) -> CaptureError {
         return CaptureError::RandomNumbers { operation: operation(graph.node(id)) };
     }
     let dtype = graph.scalars[slot];
+    // Others take scalars through a value of their own.
+    let takes_scalars = matches!(graph.node(id).op, Op::Attention(_));
+    let node = if takes_scalars { graph.node(id) } else { user(graph, id) };
     CaptureError::ScalarChanged {
-        operation: operation(user(graph, id)),
+        operation: operation(node),
         before: scalar(dtype, before.scalars[slot]),
         captured: scalar(dtype, captured.scalars[slot]),
     }
@@ -348,6 +352,7 @@ fn operation(node: &Node) -> String {
         Op::Fill { .. } => format!("full {kind}"),
         Op::Random { .. } => format!("random {kind}"),
         Op::Input { .. } => format!("input {kind}"),
+        Op::Attention(_) => format!("attention {kind}"),
         op => format!("{op} {kind}"),
     }
 }

@@ -3,6 +3,8 @@
 use super::{Cell, cell, record, refresh, refusal, replay, tensor, values};
 use crate::support::devices::{current, device, each};
 use burn::prelude::*;
+use burn::tensor::module::attention;
+use burn::tensor::ops::AttentionModuleOptions;
 use burn::tensor::{Distribution, capture};
 use burn_backend::Backend;
 use burn_mlir::Mlir;
@@ -41,6 +43,15 @@ fn a_scalar_that_changes_is_named_with_its_operation_and_values() {
             Tensor::<1>::full([3], value, &device())
         });
         contains(&reason, &["`full f32[3]`", "3.0", "4.0"]);
+
+        let q = Tensor::<4>::ones([1, 1, 2, 4], &device());
+        let mut scale = 1.0;
+        let (_, reason) = refusal(|| {
+            scale *= 0.5;
+            let options = AttentionModuleOptions { scale: Some(scale), ..Default::default() };
+            attention(q.clone(), q.clone(), q.clone(), None, None, options).reshape([8])
+        });
+        contains(&reason, &["`attention f32[1, 1, 2, 4]`", "0.125", "0.0625"]);
     });
 }
 
