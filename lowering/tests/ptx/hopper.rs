@@ -1,6 +1,7 @@
 //! Contractions by warpgroup matrix instructions.
 
-use crate::{Emitted, assemble, check_for};
+use crate::{Emitted, assemble, check_for, emit_for};
+use burn_mlir_ir::{NvptxTarget, Target};
 use std::time::Instant;
 
 fn count(text: &str, pattern: &str) -> usize {
@@ -45,18 +46,16 @@ fn check(text: &str) -> Emitted {
     emitted
 }
 
-/// The kernel of the last shape only, for a look at its machine code.
+/// For a look at a kernel's machine code.
 #[test]
-#[ignore = "writes what BURN_MLIR_TEST_SHAPE asks for to the dump directory"]
+#[ignore = "writes the kernel in the file BURN_MLIR_TEST_KERNEL to the dump directory"]
 fn dump() {
-    let shape = std::env::var("BURN_MLIR_TEST_SHAPE").unwrap();
-    let parts: Vec<&str> = shape.split(' ').collect();
-    let size = |at: usize| parts[at].parse().unwrap();
-    let sizes = [size(1), size(2), size(3)];
-    check(&match parts[0] {
-        "gelu" => gelu(sizes, parts[4]),
-        form => product(sizes, [&form[..1] == "t", &form[1..] == "t"], parts[4]),
-    });
+    let [kernel, directory] =
+        ["BURN_MLIR_TEST_KERNEL", "BURN_MLIR_TEST_DUMP"].map(|v| std::env::var(v).unwrap());
+    let multiprocessors = std::env::var("BURN_MLIR_TEST_MULTIPROCESSORS").ok().and_then(|v| v.parse().ok());
+    let target = Target::Nvptx(NvptxTarget::new("sm_90a", multiprocessors));
+    let emitted = emit_for(&std::fs::read_to_string(kernel).unwrap(), &target);
+    std::fs::write(format!("{directory}/program"), format!("{:?}", emitted.program)).unwrap();
 }
 
 #[test]

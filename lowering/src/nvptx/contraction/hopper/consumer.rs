@@ -1,17 +1,15 @@
 //! The warpgroups that multiply: each has 64 rows of a tile.
 
-use super::descriptor::{Descriptor, STEPS, stage_units};
+use super::descriptor::Descriptor;
 use super::epilogue::Finisher;
-use super::fragment::{self, Fragment};
+use super::fragment::Fragment;
 use super::int::{int, int_by, int_is, int_op};
 use super::kernel::{Kernel, address};
-use super::place::Place;
-use super::plan::{ROW_BYTES, ROWS, STEP_COLUMNS, WARPGROUP};
-use super::problem::Major;
+use super::plan::{ROW_BYTES, ROWS, WARPGROUP};
+use super::products::{Products, settled};
 use super::ring::Turn;
 use crate::LoweringError;
 use crate::emit::{Emitter, Value};
-use burn_mlir_ir::DType;
 
 /// Registers of each thread that multiplies.
 const REGISTERS: usize = 240;
@@ -26,11 +24,14 @@ pub(super) struct Consumer {
     /// Whether it speaks for its warpgroup.
     pub elected: Value,
     /// Whether it says that a stage is done with: for its warpgroup, or for its warp.
-    releasing: Value,
+    pub releasing: Value,
     /// The barrier of its warpgroup, and the threads that meet there.
     barrier: [Value; 2],
-    left: Left,
-    right: Descriptor,
+    pub left: Left,
+    pub right: Descriptor,
+    /// The first of the two rows of the warpgroup's 64 that a thread has sums of, and where the second is.
+    pub row: Value,
+    pub down: usize,
 }
 
 impl Consumer {
@@ -43,7 +44,7 @@ impl Consumer {
 
 /// Where a warpgroup finds the left operand.
 #[derive(Clone, Debug)]
-enum Left {
+pub(super) enum Left {
     Memory(Descriptor),
     Registers(Fragment),
 }
@@ -121,11 +122,12 @@ impl Kernel<'_> {
         let start = address(e, &memory);
         // 64 rows, whether they are 64 rows of memory or a box.
         let mine = int_by(e, "muli", &number, ROWS * ROW_BYTES);
+        let lane = int_by(e, "andi", &thread, 31);
+        let (row, down) = rows(e, &thread, problem.left_in_registers());
         let (left, releasing) = if problem.left_in_registers() {
             // Warps read on their own.
-            let lane = int_by(e, "andi", &thread, 31);
             let releasing = int_is(e, "eq", &lane, 0);
-            (Left::Registers(Fragment::new(e, &memory, &mine, &thread)), releasing)
+            (Left::Registers(Fragment::new(e, &memory, &mine, &lane, &row, down)), releasing)
         } else {
             let mine = int_op(e, "addi", &start, &mine);
             (Left::Memory(Descriptor::new(e, &mine, problem.left.major)), elected.clone())
@@ -134,174 +136,29 @@ impl Kernel<'_> {
         let right = Descriptor::new(e, &start, problem.right.major);
         // Barrier 0 is that of the whole block.
         let barrier = [int_by(e, "addi", &number, 1), int(e, WARPGROUP)];
-        Consumer { number, thread, elected, releasing, barrier, left, right }
-    }
-
-    /// Whether a consumer has products of two slices under way. Registers that one slice is multiplied from are
-    /// not loaded with the next meanwhile.
-    fn overlaps(&self) -> bool {
-        self.plan.two_under_way() && !self.problem.left_in_registers()
-    }
-
-    /// Multiplies the slices of a part of the sum; what is given finishes another tile meanwhile.
-    fn products(
-        &mut self,
-        consumer: &Consumer,
-        [from, to]: &[Value; 2],
-        turn: &Turn,
-        other: Option<(&Finisher<'_>, &Place)>,
-    ) -> Result<Products, LoweringError> {
-        let overlap = self.overlaps();
-        let structure = sums_type(self.plan.columns);
-        // The first slice is not summed to anything: accumulators that were set to zero would make the
-        // assembler wait between the instructions.
-        let undefined = self.e().op(format_args!("llvm.mlir.undef : {structure}"));
-        let sums = self.slice(consumer, turn, &undefined, true);
-        let e = &mut self.writer.emitter;
-        if !overlap {
-            e.line("nvvm.wgmma.wait.group.sync.aligned 0");
-            self.ring.release(e, &turn.stage, &consumer.releasing);
-        }
-        let next = self.ring.next(e, turn);
-        let mut products = Products { sums, last: turn.stage.clone(), turn: next };
-        let mut second = int_by(e, "addi", from, 1);
-        if other.is_some() {
-            let (first, steps) = (second, self.plan.columns / STEP_COLUMNS);
-            second = int_by(self.e(), "addi", &first, steps);
-            products = self.more(consumer, [&first, &second], products, other)?;
-        }
-        self.more(consumer, [&second, to], products, None)
-    }
-
-    /// Multiplies more slices.
-    fn more(
-        &mut self,
-        consumer: &Consumer,
-        [from, to]: [&Value; 2],
-        products: Products,
-        other: Option<(&Finisher<'_>, &Place)>,
-    ) -> Result<Products, LoweringError> {
-        let overlap = self.overlaps();
-        let structure = sums_type(self.plan.columns);
-        let e = &mut self.writer.emitter;
-        let one = int(e, 1);
-        let [number, stage, parity, last, sums, result] = [(); 6].map(|()| e.fresh());
-        e.open(format_args!(
-            "{result}:4 = scf.for {number} = {from} to {to} step {one} iter_args({stage} = {}, \
-             {parity} = {}, {last} = {}, {sums} = {}) -> (i32, i32, i32, {structure}) : i32 {{",
-            products.turn.stage, products.turn.parity, products.last, products.sums
-        ));
-        let turn = Turn { stage, parity };
-        let step = int_op(e, "subi", &number, from);
-        let begun = other.map(|(finish, place)| finish.begin_step(self, place, &step));
-        let next_sums = self.slice(consumer, &turn, &sums, false);
-        if let (Some((finish, place)), Some(begun)) = (other, begun) {
-            finish.finish_step(self, place, &step, begun)?;
-        }
-        let e = &mut self.writer.emitter;
-        e.line(format_args!("nvvm.wgmma.wait.group.sync.aligned {}", usize::from(overlap)));
-        let done = if overlap { &last } else { &turn.stage };
-        self.ring.release(e, done, &consumer.releasing);
-        let next = self.ring.next(e, &turn);
-        e.line(format_args!(
-            "scf.yield {}, {}, {}, {next_sums} : i32, i32, i32, {structure}",
-            next.stage, next.parity, turn.stage
-        ));
-        e.close("}");
-        let part = |position: usize| format!("{result}#{position}");
-        Ok(Products { sums: part(3), last: part(2), turn: Turn { stage: part(0), parity: part(1) } })
-    }
-
-    /// Multiplies a slice, once it is there, and adds the products to `sums`; does not wait for them.
-    fn slice(&mut self, consumer: &Consumer, turn: &Turn, sums: &Value, first: bool) -> Value {
-        let (bytes, columns) = (self.plan.stage_bytes(), self.plan.columns);
-        let e = &mut self.writer.emitter;
-        self.ring.wait_full(e, turn);
-        let offset = stage_units(e, &turn.stage, bytes);
-        let right = consumer.right.at(e, &offset);
-        let left = match &consumer.left {
-            Left::Memory(descriptor) => {
-                let at = descriptor.at(e, &offset);
-                (0..STEPS).map(|step| Factor::Memory(descriptor.step(e, &at, step))).collect::<Vec<_>>()
-            }
-            Left::Registers(fragment) => {
-                let offset = int_by(e, "muli", &turn.stage, bytes);
-                fragment.load(e, &offset, STEPS).into_iter().map(Factor::Registers).collect()
-            }
-        };
-        e.line("nvvm.wgmma.fence.aligned");
-        let mut sums = sums.clone();
-        for (step, left) in left.iter().enumerate() {
-            let e = &mut self.writer.emitter;
-            let right = consumer.right.step(e, &right, step);
-            let first = first && step == 0;
-            sums = match left {
-                Factor::Memory(left) => self.multiply([left, &right], &sums, first),
-                Factor::Registers(left) => fragment::multiply(e, left, &right, &sums, columns, first),
-            };
-        }
-        let e = &mut self.writer.emitter;
-        e.line("nvvm.wgmma.commit.group.sync.aligned");
-        sums
-    }
-
-    /// A matrix instruction on operands in workgroup memory, by their descriptors.
-    fn multiply(&mut self, [left, right]: [&Value; 2], sums: &Value, first: bool) -> Value {
-        let columns = self.plan.columns;
-        let structure = sums_type(columns);
-        let scale = if first { "zero" } else { "one" };
-        let (ty, k) = match self.problem.element {
-            DType::BF16 => ("bf16", 16),
-            DType::F16 => ("f16", 16),
-            _ => ("tf32", 8),
-        };
-        let left_layout = if self.problem.left.major == Major::Sum { "row" } else { "col" };
-        let right_layout = if self.problem.right.major == Major::Sum { "col" } else { "row" };
-        let operand = |layout| format!("[<{ty}>, #nvvm.wgmma_scale_in<one>, #nvvm.mma_layout<{layout}>]");
-        self.e().op(format_args!(
-            "nvvm.wgmma.mma_async {left}, {right}, {sums}, #nvvm.shape<m = 64, n = {columns}, k = {k}>, \
-             D [<f32>, #nvvm.wgmma_scale_out<{scale}>], A {}, B {} : {structure} -> {structure}",
-            operand(left_layout),
-            operand(right_layout)
-        ))
+        Consumer { number, thread, elected, releasing, barrier, left, right, row, down }
     }
 }
 
-/// The left operand of one instruction.
-enum Factor {
-    Memory(Value),
-    Registers([Value; fragment::REGISTERS]),
-}
-
-/// What the loop over the sum leaves.
-struct Products {
-    sums: Value,
-    /// The stage of the last slice.
-    last: Value,
-    turn: Turn,
-}
-
-/// Accumulators of a thread: for each run of 8 columns two of the row a quarter of its lane says and two of
-/// the row 8 further down.
-pub(super) fn sums_type(columns: usize) -> String {
-    format!("!llvm.struct<({})>", vec!["f32"; columns / 2].join(", "))
-}
-
-/// Waits for all products. Every accumulator goes through the wait: nothing else says that they are not to be
-/// read before.
-fn settled(e: &mut Emitter, sums: &Value, columns: usize) -> Vec<Value> {
-    let count = columns / 2;
-    let structure = sums_type(columns);
-    let parts: Vec<Value> =
-        (0..count).map(|part| e.op(format_args!("llvm.extractvalue {sums}[{part}] : {structure}"))).collect();
-    let constraints: Vec<String> =
-        (0..count).map(|_| "=f".to_string()).chain((0..count).map(|part| part.to_string())).collect();
-    let settled = e.op(format_args!(
-        "llvm.inline_asm has_side_effects asm_dialect = att \"wgmma.wait_group.sync.aligned 0;\", \"{}\" {} : \
-         ({}) -> {structure}",
-        constraints.join(","),
-        parts.join(", "),
-        vec!["f32"; count].join(", ")
-    ));
-    (0..count).map(|part| e.op(format_args!("llvm.extractvalue {settled}[{part}] : {structure}"))).collect()
+/// The first row of a warpgroup's 64 that a thread has sums of, and how far down its second one is. A run of 4
+/// lanes has the same rows.
+fn rows(e: &mut Emitter, thread: &Value, from_registers: bool) -> (Value, usize) {
+    let warp = int_by(e, "shrui", thread, 5);
+    let lane = int_by(e, "andi", thread, 31);
+    let run = int_by(e, "shrui", &lane, 2);
+    if !from_registers {
+        let row = int_by(e, "muli", &warp, 16);
+        return (int_op(e, "addi", &row, &run), 8);
+    }
+    // Which row of its operand a thread loads is its own affair. These are read without conflicts: the runs of a
+    // warp in two pieces of 16 bytes whose numbers differ by 4, those of one piece by the word.
+    let parts = [("shrui", 1, 32), ("andi", 1, 8)].map(|(op, by, scale)| {
+        let part = int_by(e, op, &warp, by);
+        int_by(e, "muli", &part, scale)
+    });
+    let piece = int_by(e, "shrui", &run, 2);
+    let piece = int_by(e, "muli", &piece, 16);
+    let word = int_by(e, "andi", &run, 3);
+    let row = parts.into_iter().chain([piece]).fold(word, |row, part| int_op(e, "addi", &row, &part));
+    (row, 4)
 }

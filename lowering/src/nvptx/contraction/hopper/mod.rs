@@ -2,7 +2,7 @@
 //!
 //! A block of threads walks over tiles of the result ([`plan`], [`place`]). One warp copies slices of both
 //! operands to workgroup memory ([`producer`]), in the layout that one or two warpgroups multiply them
-//! from ([`consumer`], [`descriptor`], [`fragment`]); a ring of barriers ([`ring`]) lets the copies of the next slices, and of the
+//! from ([`consumer`], [`products`], [`descriptor`], [`fragment`]); a ring of barriers ([`ring`]) lets the copies of the next slices, and of the
 //! next tile, run ahead. The accumulators stay in registers for the statements after the contraction
 //! ([`epilogue`]), once the parts of a sum that was cut are added ([`splits`]); 16-bit results leave by the copy engine, too ([`results`]).
 
@@ -16,6 +16,7 @@ mod place;
 mod plan;
 mod problem;
 mod producer;
+mod products;
 mod results;
 mod ring;
 mod splits;

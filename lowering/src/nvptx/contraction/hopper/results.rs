@@ -68,7 +68,8 @@ fn cost(problem: &Problem<'_>) -> usize {
 fn staged(problem: &Problem<'_>, store: &Store) -> Option<Staged> {
     let block = problem.block;
     let param = &block.params[store.param.0 as usize];
-    if !matches!(param.dtype, DType::BF16 | DType::F16) {
+    // Sums of operands from registers are in rows of their own.
+    if !matches!(param.dtype, DType::BF16 | DType::F16) || problem.left_in_registers() {
         return None;
     }
     let mut parallel = block.domain.iter().enumerate().filter(|(_, d)| d.kind == DimKind::Parallel);

@@ -1,11 +1,12 @@
 //! A sum cut into parts, each of another block of threads: the warpgroup that is done last with its rows of a
 //! tile adds all parts, in their order, and goes on with the epilogue.
 
-use super::consumer::{Consumer, sums_type};
+use super::consumer::Consumer;
 use super::int::{int, int_by, int_is, int_op};
 use super::kernel::Kernel;
 use super::place::Place;
 use super::plan::{Plan, WARPGROUP};
+use super::products::sums_type;
 use super::ring::at;
 use crate::emit::{Emitter, Value};
 use crate::nvptx::writer::{GLOBAL, WORKGROUP};

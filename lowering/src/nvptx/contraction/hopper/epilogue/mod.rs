@@ -1,6 +1,6 @@
 //! What happens to the accumulators: the statements after the contraction, and the stores.
 //!
-//! A thread has, of each run of 8 columns, two neighbouring ones in a row and in the row 8 further down. What is
+//! A thread has, of each run of 8 columns, two neighbouring ones in a row and in another further down. What is
 //! the same for all of a tile, for a row, or for a pair of columns is evaluated once for it.
 
 mod deferred;
@@ -91,13 +91,8 @@ impl<'a> Kernel<'a> {
         let staging = (self.plan.store_buffers > 0).then(|| Staging::new(self, consumer));
         let scalars = self.scalars.clone();
         let e = self.e();
-        let warp = int_by(e, "shrui", &consumer.thread, 5);
-        let row = int_by(e, "muli", &warp, 16);
-        let lane = int_by(e, "andi", &consumer.thread, 31);
-        let in_warp = int_by(e, "shrui", &lane, 2);
-        let row = int_op(e, "addi", &row, &in_warp);
         let first = int_by(e, "muli", &consumer.number, ROWS);
-        let row = int_op(e, "addi", &row, &first);
+        let row = int_op(e, "addi", &consumer.row, &first);
         let column = int_by(e, "andi", &consumer.thread, 3);
         let column = int_by(e, "muli", &column, 2);
         Ok(Finisher {
@@ -142,7 +137,7 @@ impl Finisher<'_> {
         let e = kernel.e();
         self.batch = spot::batch(e, problem, place);
         let first = int_op(e, "addi", &place.row, &self.row);
-        self.rows = [0, 8]
+        self.rows = [0, self.consumer.down]
             .map(|down| {
                 let at = int_by(e, "addi", &first, down);
                 spot::row(e, problem, plan, &at)
