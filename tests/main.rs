@@ -6,6 +6,7 @@ mod agreement;
 mod attention;
 mod contractions;
 mod contractions_gpu;
+mod contractions_gpu_mma;
 mod convolutions;
 mod devices;
 mod elementwise;
