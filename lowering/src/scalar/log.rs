@@ -32,7 +32,8 @@ pub(super) fn split(x: Float<'_>) -> (Int<'_>, Int<'_>) {
 /// `k·ln 2 + log(1 + f)`.
 fn assemble<'b>(k: Float<'b>, f: Float<'b>) -> Float<'b> {
     let (high, low) = ln2(f);
-    let s = f / (f + 2.0);
+    // At least -0.3 and, unless 0, 2^-24 in size.
+    let s = f.quotient(f + 2.0);
     let z = s * s;
     let r = z * z.polynomial(f.width().pick(&LOG_SINGLE, &LOG_DOUBLE));
     let half_square = f * 0.5 * f;

@@ -231,7 +231,7 @@ fn row_values_are_stored_in_place_when_all_have_read_them() {
   %1 = load @1 [1, 0] : f32
   %2 = reduce sum %0 : f32
   %3 = add %1, %2 : f32
-  %4 = mul %0, %1 : f32
+  %4 = mul %0, %3 : f32
   store %3 -> @1 [1, 0]
   store %4 -> @2 [{columns}, 1]
 }}"

@@ -205,13 +205,16 @@ fn rows(domain: &str, strides: [&str; 2], sizes: [usize; 3], shift: u64) {
   @1 = out f32 align 64
   @2 = out i32 align 64
   @3 = out f32 align 4
+  @4 = out f32 align 64
   %0 = load @0 [{0}] : f32
   %1 = reduce sum %0 : f32
   %2 = argmax %0 : i32
   %3 = sub %0, %1 : f32
+  %4 = add %0, %0 : f32
   store %1 -> @1 [{1}]
   store %2 -> @2 [{1}]
   store %3 -> @3 [{0}]
+  store %4 -> @4 [{0}]
 }}",
         strides[0], strides[1]
     );
@@ -219,7 +222,10 @@ fn rows(domain: &str, strides: [&str; 2], sizes: [usize; 3], shift: u64) {
     let count = outer * inner;
     let wide = Buffer { bytes: vec![0; 4 * input.len()], origin: 0, shift };
     let moved = Buffer { shift, ..f32s(&input) };
-    let ran = run(&text, vec![moved, vec![0; 4 * count].into(), vec![0; 4 * count].into(), wide], &[]);
+    let (a, b) = (vec![0; 4 * count].into(), vec![0; 4 * count].into());
+    let ran = run(&text, vec![moved, a, b, wide, vec![0; 4 * input.len()].into()], &[]);
+    let doubled: Vec<f32> = input.iter().map(|value| 2.0 * value).collect();
+    assert_eq!(to_f32s(&ran.buffers[4]), doubled, "{text}");
     assert_eq!(to_f32s(&ran.buffers[1]), sums, "{text}");
     assert_eq!(to_i32s(&ran.buffers[2]), places, "{text}");
     let expected: Vec<f32> = (0..input.len())

@@ -86,7 +86,9 @@ impl Geometry {
         } else {
             let columns = rows.next_power_of_two().min(WARP);
             let threads = steps.max(1).next_power_of_two().min(8 * WARP / columns).min(WARP);
-            (threads, columns.max(2 * WARP / threads))
+            // Many columns keep the GPU busy with a thread each.
+            let threads = threads.min((ENOUGH_THREADS / rows.max(1)).max(1).next_power_of_two());
+            (threads, columns.max(4 * WARP / threads))
         };
         let blocks = rows.div_ceil(block_rows);
         let mine = steps.div_ceil(threads);

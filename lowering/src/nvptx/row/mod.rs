@@ -14,7 +14,7 @@ mod walk;
 use super::payload;
 use crate::{LoweringError, Payload};
 use accumulator::Accumulator;
-use burn_mlir_ir::{Block, Phase, Program, Store};
+use burn_mlir_ir::{Block, Instr, ParamMode, Phase, Program, Store};
 use geometry::Geometry;
 use kernel::Kernel;
 use partial::Scratch;
@@ -47,28 +47,39 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         Ok(())
     };
     let scratch = Scratch::of(&geometry, &levels);
+    let (mut wide, narrow) = stores(block);
+    // What no reduction is part of need not wait for one, and is not read again.
+    let mut early = Vec::new();
+    if !geometry.registers {
+        let reduced = reduced(block);
+        let is_early = |store: &&Store| {
+            let out = block.params[store.param.0 as usize].mode == ParamMode::Out;
+            out && !reduced[store.value.0 as usize]
+        };
+        (early, wide) = wide.into_iter().partition(is_early);
+    }
     if geometry.splits > 1 {
         for level in 0..levels.len() {
             let mut kernel = Kernel::new(block, &geometry, &scratch, format!("partial{level}"));
             kernel.combine_levels(&levels[..level])?;
-            for accumulator in &levels[level] {
-                let parts = kernel.walk_split(std::slice::from_ref(accumulator))?.remove(0);
-                let edge = kernel.walk_edge(std::slice::from_ref(accumulator))?.remove(0);
+            let early: &[&Store] = if level == 0 { &early } else { &[] };
+            let walked = kernel.walk_split(&levels[level], early)?;
+            let edges = kernel.walk_edge(&levels[level], early)?;
+            for ((accumulator, parts), edge) in levels[level].iter().zip(walked).zip(edges) {
                 let parts = kernel.across_threads(accumulator, parts, edge)?;
                 kernel.leave(accumulator, &parts);
             }
             add(kernel, geometry.splits)?;
         }
     }
-    let (wide, narrow) = stores(block);
     let mut kernel = Kernel::new(block, &geometry, &scratch, "row".into());
     if geometry.splits == 1 {
         kernel.start_steps();
-        for level in &levels {
-            kernel.reduce_level(level)?;
+        for (number, level) in levels.iter().enumerate() {
+            kernel.reduce_level(level, if number == 0 { &early } else { &[] })?;
         }
         kernel.store_wide(&wide)?;
-        if !wide.is_empty() && !narrow.is_empty() {
+        if !(wide.is_empty() && early.is_empty()) && !narrow.is_empty() {
             // A row value's store may be in place of what others still read.
             kernel.evaluator.kernel.barrier();
         }
@@ -106,6 +117,16 @@ fn levels(block: &Block) -> Vec<Vec<Accumulator>> {
         }
     }
     levels
+}
+
+/// Which statements a reduction is part of.
+fn reduced(block: &Block) -> Vec<bool> {
+    let mut reduced: Vec<bool> = Vec::with_capacity(block.body.len());
+    for statement in &block.body {
+        let reduces = matches!(statement.instr, Instr::Reduce(..) | Instr::ArgReduce(..));
+        reduced.push(reduces || statement.instr.operands().iter().any(|o| reduced[o.0 as usize]));
+    }
+    reduced
 }
 
 /// The stores of values at every point of the reduction dimensions, and those of row values.

@@ -11,11 +11,15 @@ use crate::scalar;
 use burn_mlir_ir::{DType, Operand, Store};
 
 impl Kernel<'_> {
-    /// Reduces a level whose rows are not split.
-    pub fn reduce_level(&mut self, level: &[Accumulator]) -> Result<(), LoweringError> {
-        let walked =
-            if self.geometry.registers { self.walk_registers(level)? } else { self.walk_split(level)? };
-        let edges = self.walk_edge(level)?;
+    /// Reduces a level whose rows are not split; stores what is `early` on the way, if steps do not stay in
+    /// registers.
+    pub fn reduce_level(&mut self, level: &[Accumulator], early: &[&Store]) -> Result<(), LoweringError> {
+        let walked = if self.geometry.registers {
+            self.walk_registers(level)?
+        } else {
+            self.walk_split(level, early)?
+        };
+        let edges = self.walk_edge(level, early)?;
         for ((accumulator, parts), edge) in level.iter().zip(walked).zip(edges) {
             let parts = self.across_threads(accumulator, parts, edge)?;
             self.learn(accumulator, &parts)?;
@@ -24,11 +28,18 @@ impl Kernel<'_> {
     }
 
     /// What the edge elements of this thread come to, scalars.
-    pub fn walk_edge(&mut self, level: &[Accumulator]) -> Result<Vec<Option<Parts>>, LoweringError> {
+    pub fn walk_edge(
+        &mut self,
+        level: &[Accumulator],
+        early: &[&Store],
+    ) -> Result<Vec<Option<Parts>>, LoweringError> {
         let Some((chunk, mut known)) = self.edge.take() else { return Ok(vec![None; level.len()]) };
         let evaluator = &mut self.evaluator;
         let mut all: Vec<Parts> = level.iter().map(|a| a.start(evaluator.e(), 1)).collect();
         take(evaluator, &chunk, &mut known, level, &mut all, &self.positions)?;
+        if !early.is_empty() {
+            store_chunk(evaluator, &chunk, &mut known, early)?;
+        }
         self.edge = Some((chunk, known));
         let scalars = level.iter().zip(all).map(|(a, parts)| a.across_lanes(evaluator.e(), 1, &parts));
         scalars.map(|parts| parts.map(Some)).collect()
@@ -47,8 +58,12 @@ impl Kernel<'_> {
         Ok(all)
     }
 
-    /// Walks over the steps of this block's part of the row.
-    pub fn walk_split(&mut self, level: &[Accumulator]) -> Result<Vec<Parts>, LoweringError> {
+    /// Walks over the steps of this block's part of the row; stores what is `early` on the way.
+    pub fn walk_split(
+        &mut self,
+        level: &[Accumulator],
+        early: &[&Store],
+    ) -> Result<Vec<Parts>, LoweringError> {
         let width = self.geometry.width;
         let mut carried = Vec::new();
         for accumulator in level {
@@ -65,13 +80,17 @@ impl Kernel<'_> {
         let mut all: Vec<Parts> =
             level.iter().map(|a| values.by_ref().take(a.types().len()).collect()).collect();
         let evaluator = &mut self.evaluator;
-        let wanted: Vec<Operand> = level.iter().map(|accumulator| accumulator.operand).collect();
+        let reduced = level.iter().map(|accumulator| accumulator.operand);
+        let wanted: Vec<Operand> = reduced.chain(early.iter().map(|store| store.value)).collect();
         let mut environments: Vec<_> = chunks.iter().map(|_| self.known.clone()).collect();
         for (chunk, known) in chunks.iter().zip(&mut environments) {
             evaluator.load(known, chunk, &wanted);
         }
         for (chunk, known) in chunks.iter().zip(&mut environments) {
             take(evaluator, chunk, known, level, &mut all, &self.positions)?;
+            if !early.is_empty() {
+                store_chunk(evaluator, chunk, known, early)?;
+            }
         }
         let next: Vec<_> = all
             .into_iter()
