@@ -79,7 +79,7 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
             kernel.reduce_level(level, if number == 0 { &early } else { &[] })?;
         }
         kernel.store_wide(&wide)?;
-        if !(wide.is_empty() && early.is_empty()) && !narrow.is_empty() {
+        if !narrow.is_empty() && (!wide.is_empty() || !early.is_empty()) {
             // A row value's store may be in place of what others still read.
             kernel.evaluator.kernel.barrier();
         }
