@@ -1,6 +1,6 @@
 //! Trains a small convolutional network on real handwritten digits and shows what came of it.
 //!
-//! `cargo run --release --example digits -- [--epochs N] [--seed N] [--out FILE.svg]`
+//! `cargo run --release --example digits -- [--device cpu|cuda] [--epochs N] [--seed N] [--out FILE.svg]`
 
 mod data;
 mod model;
@@ -23,6 +23,9 @@ const LEARNING_RATE: f64 = 2e-3;
 /// Convolutional network on the UCI optical digits.
 #[derive(clap::Parser)]
 struct Options {
+    /// Where to train.
+    #[arg(long, value_enum, default_value_t = Kind::Cpu)]
+    device: Kind,
     /// Passes over the training set.
     #[arg(long, default_value_t = 30)]
     epochs: usize,
@@ -34,9 +37,23 @@ struct Options {
     out: PathBuf,
 }
 
+/// A kind of device.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Kind {
+    /// The host.
+    Cpu,
+    /// The first GPU.
+    Cuda,
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let options = <Options as clap::Parser>::parse();
-    let device = Device::new(MlirDevice::Cpu);
+    let device = Device::new(match options.device {
+        Kind::Cpu => MlirDevice::Cpu,
+        Kind::Cuda => MlirDevice::Cuda(0),
+    });
+    // Tells at once if there is no such device.
+    device.sync()?;
     let training = device.clone().autodiff();
     device.seed(options.seed);
 
@@ -108,8 +125,10 @@ fn report(epochs: &[Duration]) {
     }
     let stats = burn_mlir::stats();
     println!(
-        "kernels         {} compiled in {:.0} ms of processor time, {} from the disk cache, {} found in memory",
+        "kernels         {} compiled and {} assembled in {:.0} ms of processor time, {} from the disk cache, {} found in \
+         memory",
         stats.kernels_compiled,
+        stats.kernels_assembled,
         stats.compile_nanoseconds as f64 / 1e6,
         stats.kernels_from_disk,
         stats.kernels_from_memory,

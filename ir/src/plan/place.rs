@@ -94,14 +94,19 @@ impl Fusion<'_> {
         }
     }
 
-    /// A float conversion that only contractions read is applied to what they load.
+    /// A float conversion that only contractions read is applied to what they load, unless that would be stored for
+    /// them in a wider type.
     fn is_cast_of_load(&self, id: ValueId, requests: &[Request]) -> bool {
         let node = self.window.node(id);
+        let from = self.window.base(node.operands[0]);
+        let narrows = node.dtype.size() < self.dtype(from).size();
+        let stored = matches!(self.window.node(from).op, Op::Input { .. }) || self.window.is_result(from);
         let by_contraction = |r: &Request| r.demand == Demand::LoadOrCast && matches!(r.at, At::Coords(_));
         matches!(node.op, Op::Cast)
             && node.dtype.is_float()
             && matches!(self.dtype(node.operands[0]), DType::F32 | DType::Flex32 | DType::F16 | DType::BF16)
             && !self.window.is_result(id)
+            && (stored || !narrows)
             && requests.iter().all(by_contraction)
     }
 
