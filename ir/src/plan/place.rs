@@ -27,7 +27,7 @@ impl Fusion<'_> {
     pub fn place(&mut self, id: ValueId) {
         let mut requests = std::mem::take(&mut self.requests[id.index()]);
         self.refresh(&mut requests);
-        if self.window.is_free(id) {
+        if self.window.is_free(id) || self.is_read_by_many_and_slim(id, &requests) {
             self.fates[id.index()] = Fate::Inline;
             requests.retain(|request| match (request.group, reads_value(request).cloned()) {
                 (Some(group), Some(coords)) => {
@@ -92,6 +92,19 @@ impl Fusion<'_> {
             coords.iter_mut().for_each(|axis| space.refresh(axis, seen));
             self.request(group, operand, coords, Demand::Value);
         }
+    }
+
+    /// Whether several groups want the value and had better compute it, each for itself, from what is narrower.
+    fn is_read_by_many_and_slim(&self, id: ValueId, requests: &[Request]) -> bool {
+        let takes = |request: &Request| {
+            let group = request.group.map(|group| &self.groups[group.0 as usize]);
+            let params = |group: &Group| group.inputs.len() + group.stores.len();
+            reads_value(request).is_some() && group.is_some_and(|group| params(group) + 3 < MAX_PARAMS)
+        };
+        self.window.is_slim(id)
+            && !self.window.is_result(id)
+            && requests.iter().any(|request| request.group != requests[0].group)
+            && requests.iter().all(takes)
     }
 
     /// A float conversion that only contractions read is applied to what they load, unless that would be stored for

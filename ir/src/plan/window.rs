@@ -13,12 +13,17 @@ pub(super) struct Window {
     /// Uses by live nodes that are no views, and results, both through views.
     uses: Vec<u32>,
     free: Vec<bool>,
+    slim: Vec<bool>,
     /// Inputs that are the only node of their slot.
     sole_of_slot: Vec<bool>,
 }
 
 /// The largest expression over generators that is recomputed wherever it is used.
 const FREE_COST: u32 = 8;
+/// Operations that each reader repeats rather than load what they make of narrower elements.
+const SLIM_COST: u32 = 4;
+/// A value with fewer elements than another by this factor costs nothing to read beside it.
+const FEW: usize = 16;
 
 impl Window {
     /// Legalises a graph and analyses it. `attention`: whether there is a kernel for attention.
@@ -31,10 +36,12 @@ impl Window {
             is_result: vec![false; count],
             uses: vec![0; count],
             free: vec![false; count],
+            slim: vec![false; count],
             sole_of_slot: vec![false; count],
         };
         window.count_uses();
         window.mark_free();
+        window.mark_slim();
         window.mark_slots();
         window
     }
@@ -57,6 +64,12 @@ impl Window {
     /// Whether a value is recomputed wherever it is used: generators and small expressions of them.
     pub fn is_free(&self, id: ValueId) -> bool {
         self.free[id.index()]
+    }
+
+    /// Whether a value is wider than the elements it is computed from by few cheap operations: rather than load it,
+    /// readers compute it.
+    pub fn is_slim(&self, id: ValueId) -> bool {
+        self.slim[id.index()]
     }
 
     /// Whether the value has exactly one use and is no result.
@@ -151,6 +164,38 @@ impl Window {
             cost.push(total.filter(|&total| total <= FREE_COST));
         }
         self.free = cost.iter().map(Option::is_some).collect();
+    }
+
+    fn mark_slim(&mut self) {
+        // Bytes of an element read, and number of operations.
+        let mut sources: Vec<Option<(usize, u32)>> = Vec::with_capacity(self.len());
+        for node in &self.nodes {
+            let source = if node.op.is_elementwise() && !is_costly(&node.op) {
+                self.slim_source(node, &sources)
+            } else {
+                None
+            };
+            sources.push(source.filter(|&(bytes, cost)| bytes < node.dtype.size() && cost <= SLIM_COST));
+        }
+        self.slim = sources.iter().map(Option::is_some).collect();
+    }
+
+    fn slim_source(&self, node: &Node, sources: &[Option<(usize, u32)>]) -> Option<(usize, u32)> {
+        let mut large = node.operands.iter().map(|&id| (id, self.base(id))).filter(|&(id, base)| {
+            !self.free[id.index()] && self.node(base).shape.elements() * FEW > node.shape.elements()
+        });
+        match (large.next(), large.next()) {
+            (None, _) => {
+                let reads = node.operands.iter().any(|id| !self.free[id.index()]);
+                reads.then_some((0, 1))
+            }
+            (Some((_, base)), None) => match sources[base.index()] {
+                Some((bytes, cost)) => Some((bytes, cost + 1)),
+                None if matches!(node.op, Op::Cast) => Some((self.node(base).dtype.size(), 1)),
+                None => None,
+            },
+            _ => None,
+        }
     }
 
     fn mark_slots(&mut self) {

@@ -1,7 +1,7 @@
 //! Contractions: epilogues, windows, order of operands.
 
 use crate::fusion::{blocks, count, domain, planned};
-use burn_mlir_ir::Instr;
+use burn_mlir_ir::{DType, Instr};
 
 #[test]
 fn a_dense_layer_with_gelu_is_one_kernel() {
@@ -188,4 +188,27 @@ fn a_conversion_before_a_contraction_is_part_of_it() {
         }",
     );
     assert_eq!(plan.launches.len(), 1);
+}
+
+/// A contraction's result that other contractions read in a narrower type is stored in that.
+#[test]
+fn what_contractions_read_is_stored_as_they_read_it() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : bf16[6, 8]
+          %1 = input 1 : bf16[8, 5]
+          %2 = contract \"mk,kn->mn\" %0, %1 : bf16[6, 5]
+          %3 = cast %2 : f32[6, 5]
+          %4 = erf %3 : f32[6, 5]
+          %5 = mul %3, %4 : f32[6, 5]
+          %6 = cast %5 : bf16[6, 5]
+          %7 = contract \"mk,nk->mn\" %6, %1 : bf16[6, 8]
+          %8 = contract \"mk,mn->kn\" %6, %0 : bf16[5, 8]
+          return %7, %8
+        }",
+    );
+    assert_eq!(plan.launches.len(), 3);
+    for block in blocks(&plan) {
+        assert!(block.params.iter().all(|param| param.dtype == DType::BF16), "{plan}");
+    }
 }

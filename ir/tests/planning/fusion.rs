@@ -4,7 +4,7 @@ use crate::graph_interpreter::Tensor;
 use crate::properties::check;
 use crate::random::Case;
 use burn_mlir_ir::plan::{Plan, plan};
-use burn_mlir_ir::{Block, Graph, Instr, Kernel, Op};
+use burn_mlir_ir::{Block, DType, Graph, Instr, Kernel, Op};
 
 /// Parses, checks what the plan computes, and gives it.
 pub fn planned(text: &str) -> Plan {
@@ -333,4 +333,42 @@ fn kernels_have_a_limited_number_of_arguments() {
     let plan = planned(&(text + "return %99 }"));
     assert!((2..5).contains(&plan.launches.len()));
     assert!(blocks(&plan).iter().all(|block| block.params.len() <= 25));
+}
+
+/// Two kernels read the difference and the mask: both compute them of what is narrower.
+#[test]
+fn what_is_wider_than_its_source_is_not_stored() {
+    let plan = planned(
+        "graph () {
+          %0 = input 0 : bf16[6, 40]
+          %1 = cast %0 : f32[6, 40]
+          %2 = reduce max [1] %1 : f32[6, 1]
+          %3 = expand %2 : f32[6, 40]
+          %4 = sub %1, %3 : f32[6, 40]
+          %5 = exp %4 : f32[6, 40]
+          %6 = reduce sum [1] %5 : f32[6, 1]
+          %7 = input 1 : i32[6, 1]
+          %8 = expand %7 : i32[6, 40]
+          %9 = iota axis 1 : i32[6, 40]
+          %10 = ne %9, %8 : bool[6, 40]
+          %11 = constant 0.0 : f32[6, 40]
+          %12 = select %10, %11, %4 : f32[6, 40]
+          %13 = reduce sum [1] %12 : f32[6, 1]
+          %14 = reduce sum [0] %13 : f32[1, 1]
+          %15 = expand %6 : f32[6, 40]
+          %16 = div %5, %15 : f32[6, 40]
+          %17 = select %10, %16, %11 : f32[6, 40]
+          %18 = cast %17 : bf16[6, 40]
+          return %14, %18
+        }",
+    );
+    for block in blocks(&plan) {
+        for store in &block.stores {
+            let elements = block.domain.iter().zip(&store.access.strides);
+            let stored: usize =
+                elements.filter(|(_, stride)| **stride != 0).map(|(dim, _)| dim.size).product();
+            let narrow = block.params[store.param.0 as usize].dtype == DType::BF16;
+            assert!(stored <= 6 || narrow, "{plan}");
+        }
+    }
 }
