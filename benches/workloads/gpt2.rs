@@ -3,11 +3,9 @@
 use crate::Work;
 use crate::training::training;
 use burn::module::{Module, ModuleMapper, Param};
-use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};
+use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig, LinearLayout};
 use burn::prelude::*;
-use burn::tensor::activation::gelu;
-use burn::tensor::module::attention;
-use burn::tensor::ops::AttentionModuleOptions;
+use burn::tensor::activation::{gelu, softmax};
 use burn::tensor::{DType, TensorData};
 
 const VOCABULARY: usize = 50257;
@@ -41,16 +39,25 @@ impl Block {
         }
     }
 
-    fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let [batch, length, d] = x.dims();
+    /// Rows are tokens of all sequences, so that each gradient of a weight is one product.
+    fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+        let [rows, d] = x.dims();
         let qkv = self.qkv.forward(self.norm1.forward(x.clone()));
-        let qkv = qkv.reshape([batch, length, 3, HEADS, d / HEADS]).permute([2, 0, 3, 1, 4]);
+        let qkv = qkv.reshape([BATCH, LENGTH, 3, HEADS, d / HEADS]).permute([2, 0, 3, 1, 4]);
         let part = |i: usize| qkv.clone().slice(s![i..i + 1]).squeeze_dim::<4>(0);
-        let causal = AttentionModuleOptions { is_causal: true, ..Default::default() };
-        let context = attention(part(0), part(1), part(2), None, None, causal);
-        let x = x + self.out.forward(context.swap_dims(1, 2).reshape([batch, length, d]));
+        let context = causal_attention(part(0), part(1), part(2));
+        let x = x + self.out.forward(context.swap_dims(1, 2).reshape([rows, d]));
         x.clone() + self.down.forward(gelu(self.up.forward(self.norm2.forward(x))))
     }
+}
+
+/// Written out, with the maximum kept out of the gradient: under autodiff, Burn's `attention` differentiates through
+/// the maximum as well, which takes a scatter into the scores.
+fn causal_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>) -> Tensor<4> {
+    let [_, _, length, d] = q.dims();
+    let scores = q.matmul(k.transpose()) * (d as f64).powf(-0.5);
+    let future = Tensor::<2, Bool>::tril_mask([length, length], 0, &v.device()).unsqueeze::<4>();
+    softmax(scores.mask_fill(future, f32::NEG_INFINITY), 3).matmul(v)
 }
 
 #[derive(Module, Debug)]
@@ -69,17 +76,18 @@ impl Gpt2 {
             positions: EmbeddingConfig::new(LENGTH, FEATURES).init(device),
             blocks: (0..LAYERS).map(|_| Block::new(FEATURES, device)).collect(),
             norm: LayerNormConfig::new(FEATURES).init(device),
-            head: LinearConfig::new(FEATURES, VOCABULARY).with_bias(false).init(device),
+            head: LinearConfig::new(FEATURES, VOCABULARY)
+                .with_bias(false)
+                .with_layout(LinearLayout::Col)
+                .init(device),
         }
     }
 
     fn loss(&self, ids: Tensor<2, Int>) -> Tensor<1> {
-        let [_, length] = ids.dims();
-        let positions = Tensor::arange(0..length as i64, &ids.device()).unsqueeze();
+        let positions = Tensor::arange(0..LENGTH as i64, &ids.device()).unsqueeze();
         let x = self.tokens.forward(ids.clone()) + self.positions.forward(positions);
-        let x = self.blocks.iter().fold(x, |x, block| block.forward(x));
-        let logits = self.head.forward(self.norm.forward(x));
-        cross_entropy(logits.flatten::<2>(0, 1), ids.flatten::<1>(0, 1))
+        let x = self.blocks.iter().fold(x.flatten(0, 1), |x, block| block.forward(x));
+        cross_entropy(self.head.forward(self.norm.forward(x)), ids.flatten::<1>(0, 1))
     }
 }
 
