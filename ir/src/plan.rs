@@ -26,6 +26,9 @@
 //! - Anything else opens a group of its own. `concat` and `slice update` are groups that store
 //!   into boxes; `scatter`, `sort`, `scan` and `attention` are kernels by themselves.
 //!
+//! A value lies row-major in memory. Where the target's wide accesses and copies need it, long rows of an odd number
+//! of elements end in a gap.
+//!
 //! Joining never makes a cycle of groups (`reach`). Each group is then written as statements
 //! (`emit`), brought into a canonical form (`canonical`), ordered (`schedule`) and given
 //! memory (`memory`).
@@ -67,18 +70,18 @@ pub enum PlanError {
 
 /// Plans a graph for targets that have a kernel for every operation: fusion, order, memory.
 pub fn plan(graph: &Graph) -> Result<Plan, PlanError> {
-    plan_with(graph, true)
+    plan_with(graph, true, 1)
 }
 
 /// Plans a graph for a target: what the target has no kernel for is made of other operations.
 pub fn plan_for(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
-    plan_with(graph, target.has_attention())
+    plan_with(graph, target.has_attention(), target.row_bytes())
 }
 
-fn plan_with(graph: &Graph, attention: bool) -> Result<Plan, PlanError> {
+fn plan_with(graph: &Graph, attention: bool, row_bytes: usize) -> Result<Plan, PlanError> {
     graph.verify()?;
     let window = window::Window::new(graph, attention);
-    let mut fused = fuse::fuse(&window);
+    let mut fused = fuse::fuse(&window, row_bytes);
     let mut steps = schedule::schedule(&window, &graph.scalars, &fused)?;
     let memory = memory::plan_memory(&mut fused.storages, &mut steps);
     Ok(assemble::assemble(&window, &fused.storages, &memory, steps, &fused.results))

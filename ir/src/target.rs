@@ -88,6 +88,15 @@ impl Target {
         matches!(self, Self::Nvptx(_))
     }
 
+    /// Bytes that rows in memory had better start at multiples of.
+    pub fn row_bytes(&self) -> usize {
+        match self {
+            Self::Host(_) => 1,
+            // The widest access, and what the copy engine asks for.
+            Self::Nvptx(_) => 16,
+        }
+    }
+
     /// A target by the name users give it: `x86-64-v3`, `x86-64-v4`, `sm_80`, `sm_90a`. The host of
     /// this process is found by the jit crate, which can ask LLVM.
     pub fn named(name: &str) -> Option<Self> {

@@ -20,12 +20,19 @@ pub(super) struct Fusion<'a> {
     /// Nodes whose storage must be row-major.
     pub dense: Vec<bool>,
     pub reach: Reach,
+    row_bytes: usize,
     copies: FxHashMap<ValueId, (Home, GroupId)>,
     linear: FxHashSet<(GroupId, ValueId)>,
 }
 
-/// Decides which nodes share a kernel.
-pub(super) fn fuse(window: &Window) -> Fused {
+/// Elements of the shortest row that is worth a gap behind it: of a temporary value, and of one that outlives the
+/// plan, whose reader may want it without.
+const LONG_ROW: [usize; 2] = [512, 2048];
+/// Rows of the smallest such value.
+const MANY_ROWS: usize = 16;
+
+/// Decides which nodes share a kernel. Long rows start at multiples of `row_bytes`.
+pub(super) fn fuse(window: &Window, row_bytes: usize) -> Fused {
     let count = window.len();
     let mut fusion = Fusion {
         window,
@@ -36,6 +43,7 @@ pub(super) fn fuse(window: &Window) -> Fused {
         requests: vec![SmallVec::new(); count],
         dense: vec![false; count],
         reach: Reach::default(),
+        row_bytes,
         copies: FxHashMap::default(),
         linear: FxHashSet::default(),
     };
@@ -117,6 +125,37 @@ impl<'a> Fusion<'a> {
             self.homes[id.index()] = Some(self.allocate(id));
         }
         self.homes[id.index()].clone().unwrap_or_else(|| self.allocate(id))
+    }
+
+    /// The storage of a node that a block computes, with these readers.
+    pub fn block_home(&mut self, id: ValueId, requests: &[Request]) -> Home {
+        let node = self.window.node(id);
+        let (size, row) = (node.dtype.size(), node.shape.last().copied().unwrap_or(1));
+        let in_blocks = |request: &Request| {
+            request.group.is_some_and(|group| self.groups[group.0 as usize].kind == GroupKind::Block)
+        };
+        let long = row >= LONG_ROW[usize::from(self.window.is_result(id))];
+        let pads = long
+            && node.shape.elements() >= row * MANY_ROWS
+            && (row * size) % self.row_bytes != 0
+            && self.row_bytes % size == 0
+            && self.homes[id.index()].is_none()
+            && !self.dense[id.index()]
+            && requests.iter().all(in_blocks);
+        if !pads {
+            return self.home(id);
+        }
+        let padded = row.next_multiple_of(self.row_bytes / size);
+        let mut home = self.allocate(id);
+        self.storages[home.storage.0 as usize].bytes = node.shape.elements() / row * padded * size;
+        let rank = home.layout.strides.len();
+        for (axis, stride) in home.layout.strides.iter_mut().enumerate() {
+            if axis + 1 < rank {
+                *stride = *stride / row as i64 * padded as i64;
+            }
+        }
+        self.homes[id.index()] = Some(home.clone());
+        home
     }
 
     /// A new group over the extents of a node; gives the node's coordinates, too.

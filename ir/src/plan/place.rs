@@ -55,7 +55,7 @@ impl Fusion<'_> {
             return;
         }
         let (group, coords) = self.open(GroupKind::Block, id);
-        let home = self.home(id);
+        let home = self.block_home(id, &requests);
         self.store(group, id, coords.clone(), home);
         if self.window.is_free(id) {
             self.demand_same(group, id, &coords, 0);
@@ -143,7 +143,7 @@ impl Fusion<'_> {
             let version = self.groups[group.0 as usize].space.version();
             let Some(operands) = self.operand_coords(group, id, &coords) else { continue };
             if stored {
-                let home = self.home(id);
+                let home = self.block_home(id, requests);
                 self.store(group, id, coords, home);
                 if let Some(store) = self.group(group).stores.last_mut() {
                     store.seen = version;

@@ -8,6 +8,13 @@ use burn_mlir_ir::{Block, DType, Graph, Instr, Kernel, Op};
 
 /// Parses, checks what the plan computes, and gives it.
 pub fn planned(text: &str) -> Plan {
+    let case = case_of(text);
+    check(&case);
+    plan(&case.graph).unwrap()
+}
+
+/// A graph in the textual form with inputs and scalars.
+pub fn case_of(text: &str) -> Case {
     let graph: Graph = text.parse().unwrap_or_else(|error| panic!("{error}"));
     graph.verify().unwrap_or_else(|error| panic!("{error}"));
     let mut inputs = Vec::new();
@@ -22,8 +29,7 @@ pub fn planned(text: &str) -> Plan {
         }
     }
     let scalars = vec![3; graph.scalars.len()];
-    check(&Case { graph: graph.clone(), inputs, scalars });
-    plan(&graph).unwrap()
+    Case { graph, inputs, scalars }
 }
 
 pub fn blocks(plan: &Plan) -> Vec<&Block> {

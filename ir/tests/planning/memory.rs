@@ -1,7 +1,9 @@
 //! Views, results and storage: what costs no kernel, and what shares a buffer.
 
-use crate::fusion::planned;
-use burn_mlir_ir::{BufferSource, Kernel, ParamMode};
+use crate::fusion::{case_of, planned};
+use crate::properties::check_plan;
+use burn_mlir_ir::plan::plan_for;
+use burn_mlir_ir::{BufferSource, Kernel, ParamMode, Target};
 
 #[test]
 fn views_of_inputs_are_results_without_kernels() {
@@ -130,4 +132,37 @@ fn generators_are_stored_only_as_results() {
     );
     assert_eq!(plan.launches.len(), 5);
     assert!(plan.arena_bytes <= 2 * 64);
+}
+
+/// What contractions, transposed reads and a result in another shape see of rows with a gap behind them; the scan
+/// gets its operand without.
+#[test]
+fn long_odd_rows_start_at_multiples_of_an_access_on_gpus() {
+    let case = case_of(
+        "graph () {
+          %0 = input 0 : bf16[20, 3]
+          %1 = input 1 : bf16[3, 515]
+          %2 = contract \"mk,kn->mn\" %0, %1 : bf16[20, 515]
+          %3 = reduce max [1] %2 : bf16[20, 1]
+          %4 = expand %3 : bf16[20, 515]
+          %5 = sub %2, %4 : bf16[20, 515]
+          %6 = contract \"mn,kn->mk\" %5, %1 : bf16[20, 3]
+          %7 = permute [1, 0] %5 : bf16[515, 20]
+          %8 = contract \"nm,mk->nk\" %7, %0 : bf16[515, 3]
+          %9 = input 2 : bf16[20, 2051]
+          %10 = neg %9 : bf16[20, 2051]
+          %11 = abs %2 : bf16[20, 515]
+          %12 = scan sum axis 1 %11 : bf16[20, 515]
+          %13 = reshape %10 : bf16[4, 5, 2051]
+          %14 = neg %13 : bf16[4, 5, 2051]
+          return %6, %8, %10, %12, %14
+        }",
+    );
+    let gpu = plan_for(&case.graph, &Target::named("sm_90a").unwrap()).unwrap();
+    check_plan(&case, &gpu);
+    assert_eq!(gpu.results[2].layout.strides.as_slice(), [2056, 1], "{gpu}");
+    assert!(gpu.to_string().contains("[520, 1]"), "{gpu}");
+    let host = plan_for(&case.graph, &Target::named("x86-64-v3").unwrap()).unwrap();
+    check_plan(&case, &host);
+    assert!(host.results.iter().all(|place| place.layout.is_contiguous()), "{host}");
 }

@@ -2,14 +2,22 @@
 
 use crate::random::{Case, case};
 use crate::{graph_interpreter, plan_interpreter};
-use burn_mlir_ir::{Op, plan::plan};
+use burn_mlir_ir::{
+    Op,
+    plan::{Plan, plan},
+};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 /// Executes graph and plan and compares all results.
 pub fn check(case: &Case) {
+    let plan = plan(&case.graph).unwrap_or_else(|error| panic!("{error}\n{}", case.graph));
+    check_plan(case, &plan);
+}
+
+/// The same with a given plan.
+pub fn check_plan(case: &Case, plan: &Plan) {
     let Case { graph, inputs, scalars } = case;
-    let plan = plan(graph).unwrap_or_else(|error| panic!("{error}\n{graph}"));
     let values = graph_interpreter::run(graph, inputs, scalars);
     let mut bound: Vec<_> = inputs.iter().map(|tensor| (tensor, None)).collect();
     let mut donated = vec![false; inputs.len()];
@@ -21,7 +29,7 @@ pub fn check(case: &Case) {
         }
     }
     let bound: Vec<_> = bound.into_iter().map(|(_, bound)| bound.expect("every slot is an input")).collect();
-    let (results, memory) = plan_interpreter::run(&plan, graph, &bound, scalars);
+    let (results, memory) = plan_interpreter::run(plan, graph, &bound, scalars);
     for (id, result) in graph.results.iter().zip(&results) {
         assert_eq!(result, &values[id.index()], "result %{} of\n{graph}\n{plan}", id.0);
     }
