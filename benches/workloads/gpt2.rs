@@ -3,7 +3,7 @@
 use crate::Work;
 use crate::training::training;
 use burn::module::{Module, ModuleMapper, Param};
-use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig, LinearLayout};
+use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};
 use burn::prelude::*;
 use burn::tensor::activation::{gelu, softmax};
 use burn::tensor::{DType, TensorData};
@@ -76,10 +76,7 @@ impl Gpt2 {
             positions: EmbeddingConfig::new(LENGTH, FEATURES).init(device),
             blocks: (0..LAYERS).map(|_| Block::new(FEATURES, device)).collect(),
             norm: LayerNormConfig::new(FEATURES).init(device),
-            head: LinearConfig::new(FEATURES, VOCABULARY)
-                .with_bias(false)
-                .with_layout(LinearLayout::Col)
-                .init(device),
+            head: LinearConfig::new(FEATURES, VOCABULARY).with_bias(false).init(device),
         }
     }
 

@@ -137,8 +137,8 @@ impl<'a> Fusion<'a> {
         let long = row >= LONG_ROW[usize::from(self.window.is_result(id))];
         let pads = long
             && node.shape.elements() >= row * MANY_ROWS
-            && (row * size) % self.row_bytes != 0
-            && self.row_bytes % size == 0
+            && !(row * size).is_multiple_of(self.row_bytes)
+            && self.row_bytes.is_multiple_of(size)
             && self.homes[id.index()].is_none()
             && !self.dense[id.index()]
             && requests.iter().all(in_blocks);
