@@ -206,3 +206,14 @@ fn arguments(buffers: usize, scalars: usize) -> Vec<String> {
         .chain(["shared", "status", "counters"].map(|name| format!("%{name}: {GLOBAL}")))
         .collect()
 }
+
+/// A kernel's text under another name, with its last buffer, number `buffer`, `offset` bytes into the launch's scratch
+/// instead of in an argument.
+pub(super) fn moved_to_scratch(text: &str, symbol: &str, name: &str, buffer: usize, offset: usize) -> String {
+    let argument = format!("%buffer{buffer}: {GLOBAL}, ");
+    let place = format!(
+        ") {{\n  %buffer{buffer} = llvm.getelementptr %shared[{offset}] : ({GLOBAL}) -> {GLOBAL}, i8\n"
+    );
+    let text = text.replacen(&argument, "", 1).replacen(") {\n", &place, 1);
+    text.replace(&format!("@{symbol}"), &format!("@{name}"))
+}

@@ -198,3 +198,26 @@ fn batches() {
         assert!(emitted.ptx.contains("global.shared::cta"), "{}", emitted.ptx);
     }
 }
+
+/// Operands whose rows begin anywhere are copied to scratch first, where that is worth it.
+#[test]
+fn operands_in_rows_of_odd_length() {
+    for (shape, forms, copies) in [
+        ([8192, 50257, 768], [false, false], vec!["copy_right"]),
+        ([768, 50257, 8192], [true, false], vec!["copy_right"]),
+        ([8192, 768, 50257], [false, true], vec!["copy_left", "copy_right"]),
+    ] {
+        let emitted = check_for(&product(shape, forms, "bf16"), "sm_90a");
+        let symbols: Vec<_> = emitted.program.phases.iter().map(|phase| phase.symbol.as_str()).collect();
+        assert_eq!(symbols, [copies, vec!["contract"]].concat());
+        assert!(emitted.ptx.contains("wgmma.mma_async"));
+        let scratch = emitted.program.phases.last().unwrap().tensor_maps.iter().filter(|map| map.param == 3);
+        assert!(scratch.count() > 0 && emitted.program.shared_bytes > 0);
+    }
+    // Not for a few rows.
+    let emitted = check_for(&product([16, 50257, 768], [false, false], "bf16"), "sm_90a");
+    assert!(!emitted.ptx.contains("wgmma"), "{}", emitted.ptx);
+    // TF32 of which both operands are adjacent along their sides.
+    let emitted = check_for(&product([768, 3072, 8192], [true, false], "flex32"), "sm_90a");
+    assert!(emitted.ptx.contains("entry copy_right") && emitted.ptx.contains("wgmma"), "{}", emitted.ptx);
+}

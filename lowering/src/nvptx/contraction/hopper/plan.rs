@@ -90,6 +90,8 @@ pub(super) struct Plan {
     pub raster: usize,
     /// Blocks of threads.
     pub grid: usize,
+    /// Where parts of sums are in scratch.
+    pub scratch_offset: usize,
 }
 
 impl Plan {
@@ -148,6 +150,7 @@ impl Plan {
             tiles,
             raster: if tiles[0] <= RASTER { tiles[0] } else { RASTER },
             grid,
+            scratch_offset: 0,
         };
         let room = WORKGROUP_BYTES.checked_sub(plan.store_bytes() + TICKET_BYTES)?;
         plan.stages = (room / (plan.stage_bytes() + STAGE_BARRIER_BYTES)).min(MAX_STAGES);

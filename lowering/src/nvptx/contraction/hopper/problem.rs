@@ -1,5 +1,6 @@
 //! A contraction as products of matrices that the copy engine can walk.
 
+use super::packing::{self, Packing};
 use super::view::{Axis, Dim, View, runs};
 use crate::contraction::{Contraction, Factor, Group};
 use burn_mlir_ir::{Access, Block, DType, Param};
@@ -18,6 +19,8 @@ pub(super) enum Major {
 pub(super) struct Operand {
     pub view: View,
     pub major: Major,
+    /// How it is copied to where the view is, if it is.
+    pub packing: Option<Packing>,
 }
 
 /// A batch of matrix products.
@@ -50,11 +53,15 @@ impl<'a> Problem<'a> {
     /// A contraction in these terms, or nothing if it cannot be.
     pub fn of(block: &'a Block, contraction: &Contraction) -> Option<Self> {
         let element = element(block, contraction)?;
-        let straight = Self::best(block, contraction, element);
+        let best = |contraction: &Contraction, pack| Self::best(block, contraction, element, pack);
         // TF32 that is adjacent along columns goes to the matrix unit as rows.
-        straight.or_else(|| {
-            (element == DType::Flex32).then(|| Self::best(block, &swapped(contraction), element)).flatten()
-        })
+        let other = || (element == DType::Flex32).then(|| best(&swapped(contraction), false)).flatten();
+        best(contraction, false).or_else(other).or_else(|| best(contraction, true))
+    }
+
+    /// The operands, left first.
+    pub fn operands(&mut self) -> [&mut Operand; 2] {
+        [&mut self.left, &mut self.right]
     }
 
     /// Type of the contraction's value.
@@ -67,8 +74,8 @@ impl<'a> Problem<'a> {
         self.element == DType::Flex32 && self.left.major == Major::Side
     }
 
-    /// The choice of runs that leaves the least work.
-    fn best(block: &'a Block, contraction: &Contraction, element: DType) -> Option<Self> {
+    /// The choice of runs that leaves the least work; operands may be copied if `pack`.
+    fn best(block: &'a Block, contraction: &Contraction, element: DType, pack: bool) -> Option<Self> {
         let (left, right) = (&contraction.left, &contraction.right);
         let row_runs = runs(&contraction.rows, &[&left.access]);
         let column_runs = runs(&contraction.columns, &[&right.access]);
@@ -79,7 +86,8 @@ impl<'a> Problem<'a> {
                 for columns in 0..column_runs.len() {
                     let cut = (rest(&row_runs, rows), rest(&column_runs, columns), rest(&sum_runs, sum));
                     let parts = [&row_runs[rows], &column_runs[columns], &sum_runs[sum]];
-                    let Some(problem) = Self::cut(block, contraction, element, cut, parts) else { continue };
+                    let problem = Self::cut(block, contraction, element, cut, parts, pack);
+                    let Some(problem) = problem else { continue };
                     let work = problem.padded_work();
                     if best.as_ref().is_none_or(|(least, _)| work <= *least) {
                         best = Some((work, problem));
@@ -96,36 +104,45 @@ impl<'a> Problem<'a> {
         element: DType,
         (row_rest, column_rest, outer): (Group, Group, Group),
         [rows, columns, sum]: [&Group; 3],
+        pack: bool,
     ) -> Option<Self> {
         let mut batch = contraction.batch.clone();
         for rest in [row_rest, column_rest] {
             batch.dims.extend(rest.dims);
             batch.sizes.extend(rest.sizes);
         }
-        let operand = |factor: &Factor, side: &Group| -> Option<Operand> {
-            let param = &block.params[factor.param.0 as usize];
-            let dim = |group: &Group, axis| Dim {
-                axis,
-                size: points(group),
-                stride: group.dims.last().map_or(0, |&d| factor.access.strides[d]),
-            };
-            let (side, sum) = (dim(side, Axis::Side), dim(sum, Axis::Sum));
-            let others: Vec<Dim> = dims(&batch, &factor.access, Axis::Batch)
-                .chain(dims(&outer, &factor.access, Axis::Outer))
-                .collect();
-            let dtype = if element == DType::Flex32 { element } else { param.dtype };
-            let view = |first: Dim, second: Dim| {
-                let dims: Vec<Dim> = [first, second].into_iter().chain(others.iter().copied()).collect();
-                View::new(factor.param, dtype, param.alignment, &dims)
-            };
-            let along_sum = view(sum, side).map(|view| Operand { view, major: Major::Sum });
-            along_sum.or_else(|| view(side, sum).map(|view| Operand { view, major: Major::Side }))
-        };
-        let (left, right) = (operand(&contraction.left, rows)?, operand(&contraction.right, columns)?);
         // Matrix instructions take TF32 from workgroup memory along the sum only.
-        if element == DType::Flex32 && right.major == Major::Side {
-            return None;
-        }
+        let single = element == DType::Flex32;
+        let operand =
+            |factor: &Factor, side: &Group, reuse: usize, only_along_sum: bool| -> Option<Operand> {
+                let param = &block.params[factor.param.0 as usize];
+                let dim = |group: &Group, axis| Dim {
+                    axis,
+                    size: points(group),
+                    stride: group.dims.last().map_or(0, |&d| factor.access.strides[d]),
+                };
+                let (side, sum) = (dim(side, Axis::Side), dim(sum, Axis::Sum));
+                let others: Vec<Dim> = dims(&batch, &factor.access, Axis::Batch)
+                    .chain(dims(&outer, &factor.access, Axis::Outer))
+                    .collect();
+                let dtype = if single { element } else { param.dtype };
+                let view = |first: Dim, second: Dim| {
+                    let dims: Vec<Dim> = [first, second].into_iter().chain(others.iter().copied()).collect();
+                    View::new(factor.param, dtype, param.alignment, &dims)
+                };
+                let direct =
+                    |view: Option<View>, major| view.map(|view| Operand { view, major, packing: None });
+                let along_side = || direct((!only_along_sum).then(|| view(side, sum)).flatten(), Major::Side);
+                direct(view(sum, side), Major::Sum).or_else(along_side).or_else(|| {
+                    if !pack || reuse < packing::REUSE {
+                        return None;
+                    }
+                    let copy = Packing::of(block, factor.param, dtype, [sum, side], &others, single);
+                    copy.map(|(packing, view, major)| Operand { view, major, packing: Some(packing) })
+                })
+            };
+        let left = operand(&contraction.left, rows, points(columns), false)?;
+        let right = operand(&contraction.right, columns, points(rows), single)?;
         Some(Self {
             block,
             contraction: contraction.clone(),

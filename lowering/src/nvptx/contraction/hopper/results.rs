@@ -10,6 +10,9 @@ use burn_mlir_ir::{DType, DimKind, Store, TensorMap};
 /// Instructions for an element from which on an epilogue is long.
 const LONG: usize = 4;
 
+/// Instructions for an element that each thread stores itself.
+const STORE_COST: usize = 6;
+
 /// Columns of a box of a result of 16 bits: 128 bytes.
 pub(super) const COLUMNS: usize = 64;
 
@@ -40,7 +43,8 @@ impl Results {
     /// Decides for all stores.
     pub fn of(problem: &Problem<'_>) -> Self {
         let mut results = Self::default();
-        let cost = cost(problem);
+        let direct = problem.block.stores.iter().filter(|store| staged(problem, store).is_none()).count();
+        let cost = cost(problem) + STORE_COST * direct;
         let deferrable = cost >= LONG && matches!(problem.result_type(), DType::BF16 | DType::F16);
         for store in &problem.block.stores {
             // A deferred epilogue has the place of one result.

@@ -139,12 +139,15 @@ fn add_parts(e: &mut Emitter, plan: &Plan, first: &Value, consumer: &Consumer) -
 /// Address of this thread's first vector of part `number` of all.
 fn part(e: &mut Emitter, plan: &Plan, number: &Value, consumer: &Consumer) -> Value {
     let number = e.op(format_args!("arith.extui {number} : i32 to i64"));
+    // Behind operands that were copied.
+    let scratch = e
+        .op(format_args!("llvm.getelementptr %shared[{}] : ({GLOBAL}) -> {GLOBAL}, i8", plan.scratch_offset));
     let bytes = e.op(format_args!("arith.constant {} : i64", part_bytes(plan)));
     let offset = e.op(format_args!("arith.muli {number}, {bytes} : i64"));
     let mine = int_by(e, "muli", &consumer.thread, VECTOR_BYTES);
     let mine = e.op(format_args!("arith.extui {mine} : i32 to i64"));
     let offset = e.op(format_args!("arith.addi {offset}, {mine} : i64"));
-    e.op(format_args!("llvm.getelementptr %shared[{offset}] : ({GLOBAL}, i64) -> {GLOBAL}, i8"))
+    e.op(format_args!("llvm.getelementptr {scratch}[{offset}] : ({GLOBAL}, i64) -> {GLOBAL}, i8"))
 }
 
 /// Address of the `position`-th vector: those of all threads follow each other.

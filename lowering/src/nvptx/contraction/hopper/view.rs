@@ -35,6 +35,8 @@ pub(super) enum Axis {
 #[derive(Clone, Debug)]
 pub(super) struct View {
     param: ParamId,
+    /// Bytes from its address to the first element.
+    pub offset: usize,
     dtype: DType,
     /// What each coordinate counts, innermost first.
     pub axes: Vec<Axis>,
@@ -57,7 +59,7 @@ impl View {
         if !alignment.is_multiple_of(ALIGNMENT) {
             return None;
         }
-        let mut view = Self { param, dtype, axes: vec![], sizes: vec![], strides: vec![] };
+        let mut view = Self { param, offset: 0, dtype, axes: vec![], sizes: vec![], strides: vec![] };
         for (position, dim) in dims.iter().enumerate() {
             let moves = dim.size > 1 && dim.stride != 0;
             if position >= 2 && !moves {
@@ -92,7 +94,7 @@ impl View {
         let extents = [inner as u32, outer as u32].into_iter().chain(std::iter::repeat(1));
         TensorMap {
             param: self.param.0,
-            offset: 0,
+            offset: self.offset as u64,
             dtype: self.dtype,
             sizes: self.sizes.iter().copied().collect(),
             strides: self.strides.iter().copied().collect(),
