@@ -5,6 +5,7 @@
 
 mod attention;
 mod contractions;
+mod convolutions;
 mod hopper;
 mod machine;
 mod maps;

@@ -17,10 +17,31 @@ const GROUP: usize = 128;
 
 /// Makes one instruction of each line of assembly written inline.
 pub fn flattened(ptx: &str) -> String {
-    let line = |line: &str| {
+    let mut added = false;
+    let mut line = |line: &str| {
         let text = line.trim();
+        // What the operation for a product becomes.
+        if let Some(flag) = text.strip_prefix("setp.ne.b32 p, ") {
+            added = flag.starts_with('1');
+            return String::new();
+        }
+        if text == ".reg .pred p;" {
+            return String::new();
+        }
+        if text.starts_with("wgmma.mma_async") && text.contains(", p,") {
+            return text.replace(", p,", if added { ", 1," } else { ", 0," });
+        }
         if let Some((_, predicate)) = text.strip_prefix("elect.sync").and_then(|rest| rest.split_once('|')) {
             return format!("elect.sync {predicate}");
+        }
+        // What the operation that waits for a barrier becomes.
+        let waiting =
+            [".reg .pred       P1;", "LAB_WAIT:", "@P1 bra.uni DONE;", "bra.uni     LAB_WAIT;", "DONE:"];
+        if waiting.contains(&text) {
+            return String::new();
+        }
+        if text.starts_with("mbarrier.try_wait") && text.contains(" P1,") {
+            return text.replacen("try_wait", "wait", 1).replace(" P1,", "");
         }
         if !text.starts_with("{ .reg .pred p;") {
             return line.to_string();
@@ -35,7 +56,7 @@ pub fn flattened(ptx: &str) -> String {
         let product = find("wgmma.mma_async").expect("a matrix instruction");
         format!("{};", product.replace(", p,", if adds { ", 1," } else { ", 0," }))
     };
-    ptx.lines().map(line).collect::<Vec<_>>().join("\n")
+    ptx.lines().map(&mut line).collect::<Vec<_>>().join("\n")
 }
 
 /// A barrier in the memory of a block.

@@ -1,6 +1,6 @@
 //! Which tiles a contraction is cut into: the cheapest by a model of waves, bytes and instructions.
 
-use super::problem::{Problem, points};
+use super::problem::{Problem, line_tiles, points};
 use super::results::COLUMNS;
 use burn_mlir_ir::{COUNTER_WORDS, NvptxTarget};
 
@@ -97,7 +97,11 @@ pub(super) struct Plan {
 impl Plan {
     /// Decides.
     pub fn of(problem: &Problem<'_>, target: &NvptxTarget, results: Demand) -> Option<Self> {
-        let candidates = TILES.iter().flat_map(|&(consumers, columns)| {
+        let tiles: Vec<(usize, usize)> = match problem.line {
+            Some(line) => line_tiles(line).flat_map(|columns| [(2, columns), (1, columns)]).collect(),
+            None => TILES.to_vec(),
+        };
+        let candidates = tiles.into_iter().flat_map(|(consumers, columns)| {
             (1..=MAX_SPLITS).filter_map(move |splits| {
                 Self::with(problem, target.multiprocessors, consumers, columns, splits, results)
             })

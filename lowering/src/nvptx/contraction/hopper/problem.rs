@@ -14,6 +14,9 @@ pub(super) enum Major {
     Side,
 }
 
+/// Columns one matrix instruction takes, at most.
+const MAX_COLUMNS: usize = 256;
+
 /// An operand.
 #[derive(Clone, Debug)]
 pub(super) struct Operand {
@@ -36,6 +39,8 @@ pub(super) struct Problem<'a> {
     /// Rows and columns of the matrices.
     pub rows: Group,
     pub columns: Group,
+    /// Columns of a line, if the right operand walks the columns in lines: tiles have whole ones.
+    pub line: Option<usize>,
     /// Summed dimensions outside the summed run.
     pub outer: Group,
     /// The summed run.
@@ -81,14 +86,19 @@ impl<'a> Problem<'a> {
         let column_runs = runs(&contraction.columns, &[&right.access]);
         let sum_runs = runs(&contraction.sum, &[&left.access, &right.access]);
         let mut best: Option<(usize, Self)> = None;
+        let lines = (1..column_runs.len()).map(|outer| (outer - 1, 2));
+        // Lines win where they are no more work than what is in one run.
+        let column_parts: Vec<_> = (0..column_runs.len()).map(|run| (run, 1)).chain(lines).collect();
         for sum in 0..sum_runs.len() {
             for rows in 0..row_runs.len() {
-                for columns in 0..column_runs.len() {
-                    let cut = (rest(&row_runs, rows), rest(&column_runs, columns), rest(&sum_runs, sum));
-                    let parts = [&row_runs[rows], &column_runs[columns], &sum_runs[sum]];
+                for &(first, count) in &column_parts {
+                    let cut =
+                        (rest(&row_runs, rows, 1), rest(&column_runs, first, count), rest(&sum_runs, sum, 1));
+                    let columns = &column_runs[first..first + count];
+                    let parts = (&row_runs[rows], columns, &sum_runs[sum]);
                     let problem = Self::cut(block, contraction, element, cut, parts, pack);
                     let Some(problem) = problem else { continue };
-                    let work = problem.padded_work();
+                    let work = problem.work();
                     if best.as_ref().is_none_or(|(least, _)| work <= *least) {
                         best = Some((work, problem));
                     }
@@ -103,9 +113,18 @@ impl<'a> Problem<'a> {
         contraction: &Contraction,
         element: DType,
         (row_rest, column_rest, outer): (Group, Group, Group),
-        [rows, columns, sum]: [&Group; 3],
+        (rows, column_parts, sum): (&Group, &[Group], &Group),
         pack: bool,
     ) -> Option<Self> {
+        let columns = column_parts.iter().fold(Group { dims: vec![], sizes: vec![] }, |mut all, part| {
+            all.dims.extend(&part.dims);
+            all.sizes.extend(&part.sizes);
+            all
+        });
+        let line = (column_parts.len() > 1).then(|| points(&column_parts[column_parts.len() - 1]));
+        if line.is_some_and(|line| line_tiles(line).next().is_none()) {
+            return None;
+        }
         let mut batch = contraction.batch.clone();
         for rest in [row_rest, column_rest] {
             batch.dims.extend(rest.dims);
@@ -114,24 +133,30 @@ impl<'a> Problem<'a> {
         // Matrix instructions take TF32 from workgroup memory along the sum only.
         let single = element == DType::Flex32;
         let operand =
-            |factor: &Factor, side: &Group, reuse: usize, only_along_sum: bool| -> Option<Operand> {
+            |factor: &Factor, side: &[Group], reuse: usize, only_along_sum: bool| -> Option<Operand> {
                 let param = &block.params[factor.param.0 as usize];
                 let dim = |group: &Group, axis| Dim {
                     axis,
                     size: points(group),
                     stride: group.dims.last().map_or(0, |&d| factor.access.strides[d]),
                 };
-                let (side, sum) = (dim(side, Axis::Side), dim(sum, Axis::Sum));
+                let sum = dim(sum, Axis::Sum);
                 let others: Vec<Dim> = dims(&batch, &factor.access, Axis::Batch)
                     .chain(dims(&outer, &factor.access, Axis::Outer))
                     .collect();
                 let dtype = if single { element } else { param.dtype };
-                let view = |first: Dim, second: Dim| {
-                    let dims: Vec<Dim> = [first, second].into_iter().chain(others.iter().copied()).collect();
+                let walked = |first: &[Dim]| {
+                    let dims: Vec<Dim> = first.iter().chain(&others).copied().collect();
                     View::new(factor.param, dtype, param.alignment, &dims)
                 };
+                let view = |first: Dim, second: Dim| walked(&[first, second]);
                 let direct =
                     |view: Option<View>, major| view.map(|view| Operand { view, major, packing: None });
+                if let [lines, line] = side {
+                    let view = walked(&[sum, dim(line, Axis::InLine), dim(lines, Axis::Line)]);
+                    return direct(view, Major::Sum);
+                }
+                let side = dim(side.first()?, Axis::Side);
                 let along_side = || direct((!only_along_sum).then(|| view(side, sum)).flatten(), Major::Side);
                 direct(view(sum, side), Major::Sum).or_else(along_side).or_else(|| {
                     if !pack || reuse < packing::REUSE {
@@ -141,14 +166,15 @@ impl<'a> Problem<'a> {
                     copy.map(|(packing, view, major)| Operand { view, major, packing: Some(packing) })
                 })
             };
-        let left = operand(&contraction.left, rows, points(columns), false)?;
-        let right = operand(&contraction.right, columns, points(rows), single)?;
+        let left = operand(&contraction.left, std::slice::from_ref(rows), points(&columns), false)?;
+        let right = operand(&contraction.right, column_parts, points(rows), single)?;
         Some(Self {
             block,
             contraction: contraction.clone(),
             element,
             rows: rows.clone(),
-            columns: columns.clone(),
+            columns,
+            line,
             sum: sum.clone(),
             batch,
             outer,
@@ -157,13 +183,21 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// Elements of all matrix products, where tiles of 64 are not cut.
-    fn padded_work(&self) -> usize {
-        let padded = |group: &Group| points(group).next_multiple_of(64);
-        [&self.rows, &self.columns, &self.sum].map(padded).iter().product::<usize>()
-            * points(&self.batch)
-            * points(&self.outer)
+    /// Elements of all matrix products, where tiles are not cut; twice as many if results are scattered.
+    fn work(&self) -> usize {
+        let tile = self.line.and_then(|line| line_tiles(line).next()).unwrap_or(64);
+        let padded = |group: &Group, tile: usize| points(group).next_multiple_of(tile);
+        let matrix = padded(&self.rows, 64) * padded(&self.columns, tile) * padded(&self.sum, 64);
+        let mut sides = self.rows.dims.iter().chain(&self.columns.dims);
+        let adjacent = |dim: &usize| self.block.stores.iter().any(|store| store.access.strides[*dim] == 1);
+        let scattered = !sides.any(adjacent);
+        matrix * points(&self.batch) * points(&self.outer) * if scattered { 2 } else { 1 }
     }
+}
+
+/// Columns of tiles of whole lines, most first.
+pub(super) fn line_tiles(line: usize) -> impl Iterator<Item = usize> {
+    (1..=MAX_COLUMNS / line).rev().map(move |lines| lines * line).filter(|columns| columns.is_multiple_of(8))
 }
 
 /// The same contraction with rows and columns in each other's place.
@@ -184,10 +218,10 @@ fn dims<'a>(
     sizes.map(move |(position, (&d, &size))| Dim { axis: axis(position), size, stride: access.strides[d] })
 }
 
-/// All runs but one, as one group.
-fn rest(runs: &[Group], without: usize) -> Group {
+/// All runs but `count` from `first` on, as one group.
+fn rest(runs: &[Group], first: usize, count: usize) -> Group {
     let mut group = Group { dims: vec![], sizes: vec![] };
-    for run in runs.iter().enumerate().filter(|(position, _)| *position != without).map(|(_, run)| run) {
+    for run in runs[..first].iter().chain(&runs[first + count..]) {
         group.dims.extend(&run.dims);
         group.sizes.extend(&run.sizes);
     }

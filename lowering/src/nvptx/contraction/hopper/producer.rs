@@ -83,10 +83,11 @@ impl Kernel<'_> {
                 let zero = int(e, 0);
                 let at = coordinates(&operand.view, |axis| match axis {
                     Axis::Side => side.clone(),
+                    Axis::Line => int_by(e, "divui", &side, self.problem.line.unwrap_or(1)),
                     Axis::Sum => slice.along.clone(),
                     Axis::Batch(dim) => place.batch[dim].clone(),
                     Axis::Outer(dim) => slice.outer[dim].clone(),
-                    Axis::One | Axis::Row(_) | Axis::Column(_) => zero.clone(),
+                    Axis::One | Axis::InLine | Axis::Row(_) | Axis::Column(_) => zero.clone(),
                 });
                 copy(e, &target, map, &full, &at);
             }

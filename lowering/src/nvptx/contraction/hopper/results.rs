@@ -43,6 +43,12 @@ impl Results {
     /// Decides for all stores.
     pub fn of(problem: &Problem<'_>) -> Self {
         let mut results = Self::default();
+        if problem.line.is_some() {
+            // Tiles of whole lines are not those of the boxes that leave by the copy engine.
+            results.staged = vec![None; problem.block.stores.len()];
+            results.demand.cost = cost(problem) + STORE_COST * problem.block.stores.len();
+            return results;
+        }
         let direct = problem.block.stores.iter().filter(|store| staged(problem, store).is_none()).count();
         let cost = cost(problem) + STORE_COST * direct;
         let deferrable = cost >= LONG && matches!(problem.result_type(), DType::BF16 | DType::F16);

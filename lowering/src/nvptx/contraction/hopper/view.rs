@@ -18,6 +18,9 @@ const ALIGNMENT: usize = 16;
 pub(super) enum Axis {
     /// Rows or columns of an operand.
     Side,
+    /// The same where a tile has whole lines of them: lines, and points in a line.
+    Line,
+    InLine,
     /// Rows or columns of a result: the `part`-th of the runs they are walked in, outermost first.
     Row(usize),
     Column(usize),
@@ -83,15 +86,19 @@ impl View {
             if !fits || size >= SIZE_LIMIT {
                 return None;
             }
-            view.axes.push(if dim.size <= 1 { Axis::One } else { dim.axis });
+            let moves = dim.size > 1 || matches!(dim.axis, Axis::Line | Axis::InLine);
+            view.axes.push(if moves { dim.axis } else { Axis::One });
             view.sizes.push(size as u64);
         }
         (view.axes.len() <= MAX_RANK).then_some(view)
     }
 
-    /// The tensor map with boxes of `inner` by `outer` elements along the first two dimensions.
+    /// The tensor map with boxes of `inner` by `outer` elements along the first two dimensions; of whole lines, if
+    /// the second one is [in lines](Axis::InLine), the third counting them.
     pub fn map(&self, inner: usize, outer: usize) -> TensorMap {
-        let extents = [inner as u32, outer as u32].into_iter().chain(std::iter::repeat(1));
+        let line = if self.axes.get(1) == Some(&Axis::InLine) { self.sizes[1] as usize } else { outer };
+        let extents = [inner, line, outer / line].into_iter().map(|extent| extent as u32);
+        let extents = extents.chain(std::iter::repeat(1));
         TensorMap {
             param: self.param.0,
             offset: self.offset as u64,

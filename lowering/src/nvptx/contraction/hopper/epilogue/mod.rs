@@ -184,14 +184,13 @@ impl Finisher<'_> {
         sums: &[Value],
     ) -> Result<(), LoweringError> {
         let runs = COLUMNS / 8;
-        for group in 0..kernel.plan.columns / COLUMNS {
-            let sums = &sums[group * COLUMNS / 2..(group + 1) * COLUMNS / 2];
+        for (group, sums) in sums.chunks(COLUMNS / 2).enumerate() {
             self.write_group(kernel, place, group * runs, sums)?;
         }
         Ok(())
     }
 
-    /// Evaluates and stores 64 columns, from run `first` of 8 on.
+    /// Evaluates and stores 64 columns, from run `first` of 8 on; fewer at the end of a tile of other sizes.
     fn write_group(
         &mut self,
         kernel: &mut Kernel<'_>,
@@ -200,7 +199,7 @@ impl Finisher<'_> {
         sums: &[Value],
     ) -> Result<(), LoweringError> {
         // Loads first, so that many are under way.
-        let runs: Vec<Run> = (first..first + COLUMNS / 8)
+        let runs: Vec<Run> = (first..first + sums.len() / 4)
             .map(|run| {
                 let spot = self.columns(kernel, place, run);
                 let early = self.column_known[run].take();

@@ -153,7 +153,7 @@ impl Staging {
             Axis::Row(part) => rows[part].clone(),
             Axis::Column(part) => columns[part].clone(),
             Axis::Batch(dim) => place.batch[dim].clone(),
-            Axis::One | Axis::Side | Axis::Sum | Axis::Outer(_) => zero.clone(),
+            _ => zero.clone(),
         });
         let offset = int_by(e, "muli", buffer, STORE_BYTES);
         let source = at(e, &self.memory, &offset);

@@ -1,0 +1,77 @@
+//! Convolutions whose channels are adjacent in memory, tried on the [machine](crate::machine): tiles are whole lines of
+//! windows.
+
+use crate::machine::{Ran, run_on};
+use burn_mlir_ir::{NvptxTarget, Target};
+
+/// Integers from -4 to 3, as bf16 in memory.
+fn numbers(count: usize, salt: u64) -> (Vec<i32>, Vec<u8>) {
+    let mut state = salt;
+    let numbers: Vec<i32> = (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 61) as i32 - 4
+        })
+        .collect();
+    let bytes = numbers.iter().flat_map(|&n| (((n as f32).to_bits() >> 16) as u16).to_le_bytes());
+    (numbers.clone(), bytes.collect())
+}
+
+/// Results are sums in f32, exact for these numbers. `reach` is how far apart neighbouring windows are.
+fn convolution(
+    [batch, filters, channels]: [usize; 3],
+    [height, width]: [usize; 2],
+    reach: usize,
+    columns: usize,
+) {
+    let (rows, line) = ((height - 1) * reach + 3, (width - 1) * reach + 3);
+    let (x, x_bytes) = numbers(batch * rows * line * channels, 1);
+    let (w, w_bytes) = numbers(filters * 9 * channels, 2);
+    let (row, plane) = (line * channels, height * width);
+    let text = format!(
+        "block [p {filters}, p {batch}, p {height}, p {width}, r 3, r {run}] () {{
+  @0 = in bf16 align 64
+  @1 = in bf16 align 64
+  @2 = out f32 align 64
+  %0 = load @0 [{weight}, 0, 0, 0, {run}, 1] : bf16
+  %1 = load @1 [0, {image}, {down}, {right}, {row}, 1] : bf16
+  %2 = cast %0 : f32
+  %3 = cast %1 : f32
+  %4 = contract %2, %3 : f32
+  store %4 -> @2 [{plane}, {result}, {width}, 1, 0, 0]
+}}",
+        run = 3 * channels,
+        weight = 9 * channels,
+        image = rows * row,
+        down = reach * row,
+        right = reach * channels,
+        result = filters * plane,
+    );
+    let target = Target::Nvptx(NvptxTarget::new("sm_90a", Some(2)));
+    let emitted = crate::emit_for(&text, &target);
+    assert!(emitted.ptx.contains(&format!("m64n{columns}k16")), "{}", emitted.ptx);
+    let out = vec![0xff; batch * filters * plane * 4];
+    let Ran { buffers, .. } = run_on(&target, &text, vec![w_bytes.into(), x_bytes.into(), out.into()], &[]);
+    for (at, bytes) in buffers[2].chunks(4).enumerate() {
+        let (n, o, y, x0) = (at / (filters * plane), at / plane % filters, at / width % height, at % width);
+        let mut sum = 0;
+        for i in 0..3 {
+            for jc in 0..3 * channels {
+                let input = ((n * rows + y * reach + i) * line + x0 * reach) * channels + jc;
+                sum += w[(o * 3 + i) * 3 * channels + jc] * x[input];
+            }
+        }
+        let value = f32::from_le_bytes(bytes.try_into().unwrap());
+        assert_eq!(value, sum as f32, "image {n}, filter {o}, row {y}, column {x0}");
+    }
+}
+
+#[test]
+fn whole_lines() {
+    // 14 windows a line: 16 lines of the 14 are 224 columns, of which the last ones are none.
+    convolution([2, 64, 32], [14, 14], 1, 224);
+    // Lines and rows that fill no tile.
+    convolution([2, 40, 16], [9, 24], 1, 216);
+    // Windows two apart.
+    convolution([2, 64, 8], [8, 28], 2, 224);
+}
