@@ -7,13 +7,19 @@ use crate::emit::{Emitter, Value};
 use crate::host::lanes::Form;
 use crate::host::tiles::{delinearize, index, index_op};
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::{Access, Block, Instr, Operand, Phase, Program};
+use burn_mlir_ir::{Access, Block, Instr, Operand, ParamId, Phase, Program};
 
 /// Threads of a block.
 const THREADS: usize = 256;
 
 /// Elements a thread computes, where that leaves enough blocks.
 const THREAD_ELEMENTS: usize = 16;
+
+/// Chunks of a row from which on the elements that fill none are few.
+const LONG_ROW: usize = 64;
+
+/// Loads and stores of a block whose threads can have twice the elements.
+const FEW_ACCESSES: usize = 4;
 
 /// Blocks that fill a large GPU some times over.
 const MANY_BLOCKS: usize = 1024;
@@ -31,10 +37,15 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
     let size = block.domain[lane].size;
     let outer: Vec<usize> = (0..block.domain.len()).filter(|&dim| dim != lane).collect();
     let rows: usize = outer.iter().map(|&dim| block.domain[dim].size).product();
-    let width = chunk_width(block, lane, rows == 1);
+    let wide = chunk_width(block, lane, true);
+    let ragged = rows == 1 || size / wide >= LONG_ROW && rows_are_aligned(block, lane, wide);
+    let width = if ragged { wide } else { chunk_width(block, lane, false) };
     let (per_row, rest) = (size / width, size % width);
     let chunks = rows * per_row;
     let mut unroll = (THREAD_ELEMENTS / width).max(1);
+    if width > unroll && accesses(block).len() <= FEW_ACCESSES {
+        unroll *= 2;
+    }
     while unroll > 1 && chunks < THREADS * unroll * MANY_BLOCKS {
         unroll /= 2;
     }
@@ -79,16 +90,17 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         .collect();
     map.compute(&parts)?;
     if rest > 0 {
-        // The elements that fill no chunk: one thread each, in the first block.
+        // The elements that fill no chunk: one thread each. They are few beside the chunks.
         let e = map.evaluator.e();
-        let (zero, rest) = (index(e, 0), index(e, rest));
-        let first_block = e.op(format_args!("arith.cmpi eq, {at}, {zero} : index"));
-        let one_of_rest = e.op(format_args!("arith.cmpi ult, {thread}, {rest} : index"));
-        let rest = e.op(format_args!("arith.andi {first_block}, {one_of_rest} : i1"));
-        e.open(format_args!("scf.if {rest} {{"));
+        let (threads, limit) = (index(e, THREADS), index(e, rows * rest));
+        let number = index_op(e, "arith.muli", &at, &threads);
+        let number = index_op(e, "arith.addi", &number, &thread);
+        let one_of_rest = e.op(format_args!("arith.cmpi ult, {number}, {limit} : index"));
+        e.open(format_args!("scf.if {one_of_rest} {{"));
+        let mut part = map.chunk(&number, rest, 1, None);
+        let e = map.evaluator.e();
         let whole = index(e, per_row * width);
-        let number = index_op(e, "arith.addi", &thread, &whole);
-        let part = map.chunk(&number, size, 1, None);
+        part.coordinates[lane] = index_op(e, "arith.addi", &part.coordinates[lane], &whole);
         map.compute(&[part])?;
         map.evaluator.e().close("}");
     }
@@ -180,6 +192,25 @@ pub(super) fn accesses(block: &Block) -> Vec<(&Access, usize)> {
     let stores = stores.map(|store| (&store.access, block.body[store.value.0 as usize].dtype.size()));
     // What is written matters more than what is read: writes are not cached.
     loads.chain(stores.clone()).chain(stores).collect()
+}
+
+/// Whether every access that is contiguous along a dimension can be made by chunks of a width wherever a row begins.
+fn rows_are_aligned(block: &Block, lane: usize, width: usize) -> bool {
+    let aligned = |param: ParamId, access: &Access, stride: i64| {
+        let param = &block.params[param.0 as usize];
+        let size = param.dtype.size();
+        let bytes = (width * size).min(ACCESS_BYTES);
+        let others =
+            access.strides.iter().enumerate().filter(|(dim, _)| *dim != lane).map(|(_, stride)| stride);
+        let mut steps = others.chain([&stride]).map(|stride| stride.unsigned_abs() as usize * size);
+        access.strides[lane] != 1 || param.alignment >= bytes && steps.all(|step| step.is_multiple_of(bytes))
+    };
+    let loads = block.body.iter().all(|statement| match &statement.instr {
+        Instr::Load { param, access } => aligned(*param, access, 0),
+        Instr::Gather(gather) => aligned(gather.param, &gather.access, gather.stride),
+        _ => true,
+    });
+    loads && block.stores.iter().all(|store| aligned(store.param, &store.access, 0))
 }
 
 /// The dimension along which neighbouring threads run: the one with the most contiguous accesses.

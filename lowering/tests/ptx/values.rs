@@ -307,6 +307,9 @@ fn copies() {
     copy([5, 33, 20], [-660, 20, -1], [660, 20, 1], 0);
     copy([4, 100, 100], [0, 1, 0], [10000, 100, 1], 0);
     copy([65, 3, 66], [1, 65, 195], [198, 66, 1], 0);
+    // Rows of odd length that begin where they can be read by chunks, and one that does not.
+    copy([3, 2, 259], [600, 260, 1], [520, 260, 1], 0);
+    copy([3, 2, 258], [600, 260, 1], [516, 258, 1], 0);
 }
 
 /// Quotients are those of IEEE division also where the divisor is the same for a row.
