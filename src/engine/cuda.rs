@@ -9,6 +9,10 @@ use burn_mlir_runtime::{
 };
 use std::sync::Arc;
 
+/// The variable that names another processor to compile for, such as `sm_80` to try on a newer GPU what an older one
+/// gets.
+const ARCHITECTURE: &str = "BURN_MLIR_CUDA_ARCH";
+
 /// Compute capabilities before 9.0 that the compiler has a target for, as ten times major plus minor.
 const BEFORE_HOPPER: [u32; 4] = [80, 86, 87, 89];
 
@@ -21,7 +25,8 @@ pub(super) fn open(index: usize) -> Result<(Device, Goal), String> {
     let Some(properties) = device.cuda_properties() else {
         return Err("it is no CUDA device".into());
     };
-    let Some(cpu) = processor(properties.compute_capability) else {
+    let asked = std::env::var(ARCHITECTURE).ok().filter(|name| !name.is_empty());
+    let Some(cpu) = asked.or_else(|| processor(properties.compute_capability)) else {
         let CudaProperties { name, compute_capability: (major, minor), .. } = properties;
         return Err(format!("{name} has CUDA compute capability {major}.{minor}; 8.0 is the least"));
     };
