@@ -49,8 +49,6 @@ pub(super) struct Context {
     poisoned: OnceLock<Arc<str>>,
     /// Code of dropped kernels, which work under way may still run.
     retired: Mutex<Vec<Module>>,
-    /// Held while a stream is being captured, and by what would disturb that.
-    pub(super) capturing: Mutex<()>,
 }
 
 /// Code loaded into a context.
@@ -88,15 +86,7 @@ impl Context {
         if code != 0 {
             return Err(absent(driver.describe(code)));
         }
-        Ok(Arc::new(Self {
-            driver,
-            raw,
-            device,
-            id,
-            poisoned: OnceLock::new(),
-            retired: Mutex::default(),
-            capturing: Mutex::default(),
-        }))
+        Ok(Arc::new(Self { driver, raw, device, id, poisoned: OnceLock::new(), retired: Mutex::default() }))
     }
 
     pub(super) fn driver(&self) -> &'static Driver {
@@ -173,8 +163,6 @@ impl Context {
             return Ok(());
         }
         self.enter()?;
-        // A stream that is being captured cannot be waited for.
-        let _capturing = self.capturing.lock();
         // What is retired during the wait may have been launched during it.
         let retired = std::mem::take(&mut *self.retired.lock());
         // SAFETY: the context is current. The kernels of these modules are dropped, so nobody launches them

@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 
 use cudarc::driver::sys;
 use cudarc::driver::sys::{
-    CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUgraph,
-    CUgraphExec, CUjit_option, CUjitInputType, CUlinkState, CUmodule, CUresult, CUstream,
-    CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
-    CUtensorMapL2promotion, CUtensorMapSwizzle,
+    CUDA_KERNEL_NODE_PARAMS, CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction,
+    CUfunction_attribute, CUgraph, CUgraphExec, CUgraphNode, CUjit_option, CUjitInputType, CUlinkState,
+    CUmodule, CUresult, CUstream, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill,
+    CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
 
 /// Result of a driver function: 0 or an error of [`sys::CUresult`], known or not.
@@ -108,8 +108,14 @@ functions! {
         extra: *mut *mut c_void
     );
 
-    fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
-    fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
+    fn cuGraphCreate(graph: *mut CUgraph, flags: c_uint);
+    fn cuGraphAddKernelNode_v2(
+        node: *mut CUgraphNode,
+        graph: CUgraph,
+        dependencies: *const CUgraphNode,
+        count: usize,
+        parameters: *const CUDA_KERNEL_NODE_PARAMS
+    );
     fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, flags: u64);
     fn cuGraphDestroy(graph: CUgraph);
     fn cuGraphExecDestroy(executable: CUgraphExec);

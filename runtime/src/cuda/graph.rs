@@ -3,15 +3,13 @@
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{
-    CUgraph, CUgraphExec, CUstreamCaptureMode_enum::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
-};
+use cudarc::driver::sys::{CUgraph, CUgraphExec};
 use parking_lot::Mutex;
 
 use super::context::{Context, call};
 use super::device::CudaDevice;
 use super::lane::Lane;
-use super::launch::{self, Resources};
+use super::launch::{self, Queue, Resources};
 use super::pool::Order;
 use super::status::Status;
 use super::stream::{CudaStream, State, counters};
@@ -41,7 +39,6 @@ impl CudaGraph {
     pub(crate) fn new(stream: &CudaStream, batches: Vec<Batch>) -> Result<Arc<Self>, RuntimeError> {
         let (device, context) = (&stream.device, stream.context());
         drop(stream.enter()?);
-        // While capturing, nothing may be loaded or allocated.
         let mut scratch_bytes = 0;
         for batch in &batches {
             scratch_bytes = scratch_bytes.max(device.with_memory(|| launch::load(context, batch))?);
@@ -61,12 +58,14 @@ impl CudaGraph {
         let (counters, scratch) = (address(0), address(1));
         let executable = match words.is_empty() {
             true => None,
-            false => Some(instantiate(device, &stream.lane, |capture| {
+            false => Some(instantiate(device, &stream.lane, |graph| {
+                let mut latest = None;
+                let mut queue = Queue::Graph { graph, latest: &mut latest };
                 for (ready, status) in batches.iter().flat_map(Batch::ready).zip(&words) {
                     let resources = Resources { scratch, status: *status, counters };
                     // SAFETY: the caller of `Batch::launch` vouched for the arguments. The graph keeps their
                     // memory and the resources; its replays run one after the other. The context is current.
-                    unsafe { launch::launch(context, capture.raw(), &ready, resources)? };
+                    unsafe { launch::launch(context, &mut queue, &ready, resources)? };
                 }
                 Ok(())
             })?),
@@ -128,20 +127,23 @@ impl Drop for CudaGraph {
     }
 }
 
-/// Makes a graph of what `queue` launches on a stream of its own, so that the user's never is in capture, and
-/// uploads it on the user's.
+/// Makes a graph of the launches that `fill` adds, and uploads it on a stream. No stream is ever in capture, so
+/// nothing that other threads do meanwhile can spoil it.
 fn instantiate(
     device: &CudaDevice,
     lane: &Arc<Lane>,
-    queue: impl FnOnce(&Lane) -> Result<(), RuntimeError>,
+    fill: impl FnOnce(CUgraph) -> Result<(), RuntimeError>,
 ) -> Result<Executable, RuntimeError> {
     let context = &device.context;
-    let capture = Lane::new(context, &device.events)?;
-    let template = capture_on(context, &capture, queue)?;
+    let mut template = null_mut();
+    // SAFETY: the result outlives the call.
+    unsafe { call!(context, cuGraphCreate(&raw mut template, 0))? };
     let mut executable = null_mut();
-    let instantiated = device.with_memory(|| {
-        // SAFETY: the result outlives the call, the template lives.
-        unsafe { call!(context, cuGraphInstantiateWithFlags(&raw mut executable, template, 0)) }
+    let instantiated = fill(template).and_then(|()| {
+        device.with_memory(|| {
+            // SAFETY: the result outlives the call, the template lives.
+            unsafe { call!(context, cuGraphInstantiateWithFlags(&raw mut executable, template, 0)) }
+        })
     });
     // SAFETY: the executable has its own copy of everything.
     unsafe { call!(context, cuGraphDestroy(template)) }.and(instantiated)?;
@@ -150,27 +152,4 @@ fn instantiate(
     // SAFETY: both live. The graph is ordered with the stream when it is launched or dropped.
     let _ = unsafe { call!(context, cuGraphUpload(executable.0, lane.raw())) };
     Ok(executable)
-}
-
-/// The graph of what `queue` launches.
-fn capture_on(
-    context: &Context,
-    capture: &Lane,
-    queue: impl FnOnce(&Lane) -> Result<(), RuntimeError>,
-) -> Result<CUgraph, RuntimeError> {
-    let _capturing = context.capturing.lock();
-    let mut template = null_mut();
-    // SAFETY: nobody else has the stream, and this thread ends the capture.
-    unsafe {
-        call!(context, cuStreamBeginCapture_v2(capture.raw(), CU_STREAM_CAPTURE_MODE_THREAD_LOCAL))?;
-    }
-    let queued = queue(capture);
-    // SAFETY: the capture was begun above; the result outlives the call.
-    let ended = unsafe { call!(context, cuStreamEndCapture(capture.raw(), &raw mut template)) };
-    let captured = queued.and(ended);
-    if captured.is_err() && !template.is_null() {
-        // SAFETY: the graph is nobody's.
-        let _ = unsafe { call!(context, cuGraphDestroy(template)) };
-    }
-    captured.map(|()| template)
 }

@@ -1,10 +1,10 @@
 //! Launching a kernel: its parameters and phases.
 
 use std::ffi::c_void;
-use std::ptr::{from_ref, null_mut};
+use std::ptr::{from_ref, null, null_mut};
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUstream;
+use cudarc::driver::sys::{CUDA_KERNEL_NODE_PARAMS, CUgraph, CUgraphNode, CUstream};
 use smallvec::SmallVec;
 
 use super::context::{Context, INVALID_VALUE, call};
@@ -19,6 +19,14 @@ pub(super) struct Resources {
     pub(super) scratch: u64,
     pub(super) status: u64,
     pub(super) counters: u64,
+}
+
+/// Where launches go.
+pub(super) enum Queue<'a> {
+    /// To the device, in the order of a stream.
+    Stream(CUstream),
+    /// Into a graph of the driver, each behind the latest.
+    Graph { graph: CUgraph, latest: &'a mut Option<CUgraphNode> },
 }
 
 /// Parameters of most kernels fit without an allocation.
@@ -48,10 +56,10 @@ pub(super) fn cuda<'a>(context: &Context, kernel: &'a Kernel) -> Result<&'a Cuda
 ///
 /// # Safety
 /// Whoever added the launch vouched for its arguments, which live until it has run, as do the resources; the
-/// scratch is large enough. The context is current, the stream is one of it.
+/// scratch is large enough. The context is current, the stream or graph is one of it and lives.
 pub(super) unsafe fn launch(
     context: &Arc<Context>,
-    stream: CUstream,
+    queue: &mut Queue<'_>,
     ready: &Ready<'_>,
     resources: Resources,
 ) -> Result<(), RuntimeError> {
@@ -74,29 +82,83 @@ pub(super) unsafe fn launch(
         let maps = maps(context, ready, resources.scratch, phase, loaded)?;
         parameters.truncate(common);
         parameters.extend(maps.iter().map(|map| from_ref(map).cast_mut().cast()));
-        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (phase.grid, phase.block);
         // SAFETY: the function has these parameters by the contract of `CudaKernel::new` and of this function.
-        unsafe {
-            call!(
-                context,
-                cuLaunchKernel(
-                    loaded.function(),
-                    grid_x,
-                    grid_y,
-                    grid_z,
-                    block_x,
-                    block_y,
-                    block_z,
-                    phase.workgroup_bytes,
-                    stream,
-                    parameters.as_mut_ptr(),
-                    null_mut(),
-                )
-            )
-        }
-        .map_err(|error| error.in_kernel(kernel.label()))?;
+        unsafe { queue.push(context, loaded, phase, &mut parameters)? };
     }
     Ok(())
+}
+
+impl Queue<'_> {
+    /// Adds a phase. The driver copies the parameters.
+    ///
+    /// # Safety
+    /// The function takes these parameters; see [`launch`] for the rest.
+    unsafe fn push(
+        &mut self,
+        context: &Context,
+        loaded: &LoadedPhase,
+        phase: &CudaPhase,
+        parameters: &mut Parameters,
+    ) -> Result<(), RuntimeError> {
+        let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (phase.grid, phase.block);
+        let parameters = parameters.as_mut_ptr();
+        match self {
+            Self::Stream(stream) => {
+                // SAFETY: by the contract of this function.
+                unsafe {
+                    call!(
+                        context,
+                        cuLaunchKernel(
+                            loaded.function(),
+                            grid_x,
+                            grid_y,
+                            grid_z,
+                            block_x,
+                            block_y,
+                            block_z,
+                            phase.workgroup_bytes,
+                            *stream,
+                            parameters,
+                            null_mut(),
+                        )
+                    )
+                }
+            }
+            Self::Graph { graph, latest } => {
+                let node = CUDA_KERNEL_NODE_PARAMS {
+                    func: loaded.function(),
+                    gridDimX: grid_x,
+                    gridDimY: grid_y,
+                    gridDimZ: grid_z,
+                    blockDimX: block_x,
+                    blockDimY: block_y,
+                    blockDimZ: block_z,
+                    sharedMemBytes: phase.workgroup_bytes,
+                    kernelParams: parameters,
+                    extra: null_mut(),
+                    kern: null_mut(),
+                    ctx: null_mut(),
+                };
+                let before = latest.as_ref().map_or(null(), from_ref);
+                let mut added = null_mut();
+                // SAFETY: as above; what the pointers lead to outlives the call.
+                unsafe {
+                    call!(
+                        context,
+                        cuGraphAddKernelNode_v2(
+                            &raw mut added,
+                            *graph,
+                            before,
+                            usize::from(latest.is_some()),
+                            &raw const node,
+                        )
+                    )?;
+                }
+                **latest = Some(added);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// The encoded tensor maps of a phase for the arguments of a launch.

@@ -11,7 +11,7 @@ use super::device::CudaDevice;
 use super::event::{CudaEvent, RawEvent};
 use super::graph::CudaGraph;
 use super::lane::Lane;
-use super::launch::{self, Resources};
+use super::launch::{self, Queue, Resources};
 use super::pinned::Pinned;
 use super::pool::Order;
 use super::profile::Profile;
@@ -92,6 +92,7 @@ impl CudaStream {
         self.order(&mut state, batch.buffers())?;
         let counters = state.counters.address().expose_provenance() as u64;
         let mut result = Ok(());
+        let mut queue = Queue::Stream(self.lane.raw());
         for ready in batch.ready() {
             let start = state.profile.as_mut().map(|profile| profile.mark(self.lane.raw())).transpose()?;
             let kernel = launch::cuda(context, ready.kernel);
@@ -100,7 +101,7 @@ impl CudaStream {
                 // SAFETY: the caller of `Batch::launch` vouched for the arguments. Their memory, the scratch and
                 // the counters are only reused in this stream's order or after it; the status words live as
                 // long as the stream, which finishes its work first. `enter` has made the context current.
-                unsafe { launch::launch(context, self.lane.raw(), &ready, resources) }
+                unsafe { launch::launch(context, &mut queue, &ready, resources) }
             });
             result = result.and(launched);
             if let (Some(profile), Some(start)) = (&mut state.profile, start) {
