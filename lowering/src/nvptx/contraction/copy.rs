@@ -4,7 +4,7 @@
 //! chunk goes in workgroup memory is up to the [`Layout`].
 
 use super::asm::{copy_async, narrowed, shared_pointer, widened, with_word, word, words};
-use super::kernel::{clamped, offset};
+use super::place::{clamped, offset};
 use super::reading::{Reading, operand};
 use crate::contraction::{Contraction, Factor, Group};
 use crate::emit::{Emitter, Value};

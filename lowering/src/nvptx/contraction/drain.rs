@@ -5,16 +5,16 @@
 //! sums were computed.
 
 use super::asm::{narrowed, widened, with_word, words};
-use super::epilogue::{finish_chunks, located};
+use super::place::located;
 use crate::LoweringError;
 use crate::contraction::{Contraction, epilogue};
 use crate::emit::Value;
 use crate::host::lanes::{Form, vector_type};
 use crate::host::tiles::{index, index_op, open_for};
 use crate::nvptx::ACCESS_BYTES;
-use crate::nvptx::chunk::{Chunk, Evaluator, Known};
+use crate::nvptx::chunk::{Chunk, Environment, Evaluator, Known};
 use crate::nvptx::writer::WORKGROUP;
-use burn_mlir_ir::{Block, Instr};
+use burn_mlir_ir::{Block, Instr, Operand};
 
 /// Chunks of a thread that are loaded before the first is computed.
 const AT_ONCE: usize = 2;
@@ -151,4 +151,25 @@ fn chunk_width(block: &Block, contraction: &Contraction) -> usize {
         width /= 2;
     }
     width
+}
+
+/// Loads, computes, then stores.
+pub(super) fn finish_chunks(
+    evaluator: &mut Evaluator,
+    chunks: &mut [(Chunk, Environment)],
+) -> Result<(), LoweringError> {
+    let stores = &evaluator.block.stores;
+    let wanted: Vec<Operand> = stores.iter().map(|store| store.value).collect();
+    for (chunk, known) in chunks.iter_mut() {
+        evaluator.load(known, chunk, &wanted);
+    }
+    let forms: Vec<_> = wanted.iter().map(|&value| (value, Form::Storage)).collect();
+    let mut values = Vec::new();
+    for (chunk, known) in chunks.iter_mut() {
+        values.push(evaluator.evaluate(known, chunk, &forms)?);
+    }
+    for ((chunk, _), values) in chunks.iter().zip(values) {
+        evaluator.store_valid(chunk, stores, &values);
+    }
+    Ok(())
 }

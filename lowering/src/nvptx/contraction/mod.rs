@@ -1,31 +1,24 @@
 //! Contractions.
 //!
-//! Types the matrix multiplier takes go to it ([`mma`]); all others are register tiles of fused multiply-adds:
-//! a block of threads computes a tile of the result ([`geometry`]). In turns, its threads copy a slice
-//! of both operands to workgroup memory in the accumulator's type ([`operand`]), and add the products of
-//! that slice to the accumulators each has in registers ([`kernel`]). The finished accumulators go through
-//! the statements after the contraction ([`epilogue`]). Each element is one chain of multiply-adds in the
-//! order of the summed dimensions, whatever the geometry.
+//! - [`hopper`]: on Hopper, for types its warpgroup matrix instructions take and operands the copy engine walks;
+//! - [`mma`]: for the types that the matrix unit of every GPU takes, however operands lie;
+//! - [`fma`]: for all other types, by multiply-adds.
+//!
+//! The last two share how operands are read ([`reading`], [`copy`]) and how blocks share a long sum ([`parts`]).
 
 mod asm;
 mod copy;
 mod drain;
-mod epilogue;
-mod geometry;
+mod fma;
 mod hopper;
-mod kernel;
 mod mma;
-mod operand;
 mod parts;
-mod pipeline;
+mod place;
 mod reading;
 
-use super::payload;
 use crate::contraction::Contraction;
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Block, DType, DimKind, NvptxTarget, ParamMode, Program};
-use geometry::Geometry;
-use reading::Reading;
 
 /// The function's name.
 const SYMBOL: &str = "contract";
@@ -49,20 +42,7 @@ pub(super) fn lower(block: &Block, target: &NvptxTarget) -> Result<Payload, Lowe
             return Ok(payload);
         }
     }
-    fma(block, &contraction, target)
-}
-
-/// Lowers to multiply-adds.
-fn fma(block: &Block, contraction: &Contraction, target: &NvptxTarget) -> Result<Payload, LoweringError> {
-    let contraction = contraction.clone().with_close_sum();
-    let readings = [true, false].map(|left| Reading::of(block, &contraction, left, contraction.accumulator));
-    let geometry = Geometry::of(&contraction, &readings, target);
-    let blocks = geometry.tiles() * geometry.parts;
-    if blocks > i32::MAX as usize {
-        return Err(LoweringError::Unsupported(format!("a contraction of {blocks} tiles")));
-    }
-    let (text, program) = kernel::Kernel::new(block, &contraction, &geometry, readings).write()?;
-    Ok(payload(&[text], program))
+    fma::lower(block, &contraction, target)
 }
 
 /// Says what of a contraction cannot be lowered.

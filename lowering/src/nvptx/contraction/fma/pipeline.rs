@@ -1,11 +1,11 @@
 //! The loop over the sum where slices of both operands are copied to workgroup memory as they are, some ahead of the
 //! one whose products are summed.
 
-use super::asm::{commit, shared_address, shared_pointer, wait, with_word, word, words};
-use super::copy::{Copies, Extent, Layout};
+use super::super::asm::{commit, shared_address, shared_pointer, wait, with_word, word, words};
+use super::super::copy::{Copies, Extent, Layout};
+use super::super::reading::{CHUNK_BYTES, Reading};
 use super::geometry::{Geometry, Side};
 use super::kernel::{Kernel, multiply_add};
-use super::reading::{CHUNK_BYTES, Reading};
 use crate::emit::{Emitter, Value};
 use crate::host::lanes::{vector_type, zero_of};
 use crate::host::tiles::{Carried, index, index_op, open_carrying_for, scaled};

@@ -1,12 +1,13 @@
 //! The function: where a block of threads is, and the loop over the sum.
 
-use super::SYMBOL;
+use super::super::SYMBOL;
+use super::super::parts::Parts;
+use super::super::place::tile_place;
+use super::super::reading::Reading;
 use super::geometry::{Geometry, Side};
 use super::operand::Source;
-use super::parts::Parts;
-use super::reading::Reading;
 use crate::LoweringError;
-use crate::contraction::{Contraction, Group};
+use crate::contraction::Contraction;
 use crate::emit::{Emitter, Value};
 use crate::host::lanes::vector_type;
 use crate::host::tiles::{Carried, index, index_op, open_carrying_for, scaled};
@@ -14,11 +15,7 @@ use crate::nvptx::chunk::Evaluator;
 use crate::nvptx::map::coordinates;
 use crate::nvptx::writer::WORKGROUP;
 use crate::types::value_type;
-use burn_mlir_ir::{Access, Block, Phase, Program};
-
-/// Tiles of rows that neighbouring blocks go through before the next tile of columns, where that divides them:
-/// so that what they read is in the second-level cache.
-const GROUP: usize = 8;
+use burn_mlir_ir::{Block, Phase, Program};
 
 /// Threads of a warp.
 const WARP: usize = 32;
@@ -54,7 +51,7 @@ impl<'a> Kernel<'a> {
         geometry: &'a Geometry,
         readings: [Reading; 2],
     ) -> Self {
-        let mut evaluator = Evaluator::new(block, super::lane_dimension(contraction), SYMBOL);
+        let mut evaluator = Evaluator::new(block, super::super::lane_dimension(contraction), SYMBOL);
         let (thread, at) = (evaluator.kernel.thread(), evaluator.kernel.block('x'));
         let (rows, columns) = (&geometry.rows, &geometry.columns);
         let e = evaluator.e();
@@ -209,23 +206,6 @@ pub(super) fn multiply_add(
     e.op(format_args!("math.fma {a}, {b}, {sum} : {ty}"))
 }
 
-/// The batch element, tiles of rows and of columns and part of the sum of block number `at`.
-pub(super) fn tile_place(
-    e: &mut Emitter,
-    at: &Value,
-    batch: usize,
-    [rows, columns]: [usize; 2],
-    parts: usize,
-) -> [Value; 4] {
-    let group = [GROUP, 4, 2].into_iter().find(|&group| rows.is_multiple_of(group)).unwrap_or(1);
-    let mut place = coordinates(e, at, &[batch, rows / group, columns, group, parts]).into_iter();
-    let mut next = || place.next().unwrap_or_default();
-    let (batch, groups, column, within, part) = (next(), next(), next(), next(), next());
-    let row = scaled(e, &groups, group as i64);
-    let row = index_op(e, "arith.addi", &row, &within);
-    [batch, row, column, part]
-}
-
 /// Where a thread is along rows and columns. Warps are as square as they can be, and of two neighbouring threads one
 /// has the next row: so that what a quarter of a warp reads of both sides is little.
 fn thread_place(e: &mut Emitter, thread: &Value, rows: usize, columns: usize) -> [Value; 2] {
@@ -246,27 +226,4 @@ fn thread_place(e: &mut Emitter, thread: &Value, rows: usize, columns: usize) ->
     let row = index_op(e, "arith.addi", &row, &place[4]);
     let column = scaled(e, &place[1], warp_columns as i64);
     [row, index_op(e, "arith.addi", &column, &place[3])]
-}
-
-/// An `index` that is at most `last`.
-pub(super) fn clamped(e: &mut Emitter, at: &Value, last: usize) -> Value {
-    let last = index(e, last);
-    index_op(e, "arith.minui", at, &last)
-}
-
-/// Elements from the first to the `linear`-th point of a group.
-pub(super) fn offset(e: &mut Emitter, group: &Group, access: &Access, linear: &Value) -> Value {
-    let walks = group.walks(access);
-    let sizes: Vec<usize> = walks.iter().map(|walk| walk.size as usize).collect();
-    let mut sum: Option<Value> = None;
-    for (coordinate, walk) in coordinates(e, linear, &sizes).iter().zip(&walks) {
-        if walk.stride != 0 {
-            let step = scaled(e, coordinate, walk.stride);
-            sum = Some(match sum {
-                Some(sum) => index_op(e, "arith.addi", &sum, &step),
-                None => step,
-            });
-        }
-    }
-    sum.unwrap_or_else(|| index(e, 0))
 }

@@ -1,14 +1,15 @@
 //! What happens to the accumulators: the statements after the contraction, and the stores.
 
+use super::super::drain::finish_chunks;
+use super::super::place::located;
 use super::geometry::Side;
 use super::kernel::Kernel;
 use crate::LoweringError;
 use crate::contraction::{Group, epilogue};
-use crate::emit::{Emitter, Value};
+use crate::emit::Value;
 use crate::host::lanes::{Form, vector_type};
 use crate::host::tiles::{index, index_op};
-use crate::nvptx::chunk::{Chunk, Environment, Evaluator, Known};
-use crate::nvptx::map::coordinates;
+use crate::nvptx::chunk::{Chunk, Environment, Known};
 use crate::types::value_type;
 use burn_mlir_ir::{Instr, Operand};
 
@@ -141,34 +142,4 @@ impl Kernel<'_> {
         ));
         Known::Lanes(part, Form::Accumulator)
     }
-}
-
-/// `origin` with the coordinates of a group's `linear`-th point.
-pub(super) fn located(e: &mut Emitter, origin: &[Value], group: &Group, linear: &Value) -> Vec<Value> {
-    let mut place = origin.to_vec();
-    for (&dim, coordinate) in group.dims.iter().zip(coordinates(e, linear, &group.sizes)) {
-        place[dim] = coordinate;
-    }
-    place
-}
-
-/// Loads, computes, then stores.
-pub(super) fn finish_chunks(
-    evaluator: &mut Evaluator,
-    chunks: &mut [(Chunk, Environment)],
-) -> Result<(), LoweringError> {
-    let stores = &evaluator.block.stores;
-    let wanted: Vec<Operand> = stores.iter().map(|store| store.value).collect();
-    for (chunk, known) in chunks.iter_mut() {
-        evaluator.load(known, chunk, &wanted);
-    }
-    let forms: Vec<_> = wanted.iter().map(|&value| (value, Form::Storage)).collect();
-    let mut values = Vec::new();
-    for (chunk, known) in chunks.iter_mut() {
-        values.push(evaluator.evaluate(known, chunk, &forms)?);
-    }
-    for ((chunk, _), values) in chunks.iter().zip(values) {
-        evaluator.store_valid(chunk, stores, &values);
-    }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Slices of an operand, from global memory to workgroup memory.
 
+use super::super::place::{clamped, offset};
 use super::geometry::{Geometry, Side};
-use super::kernel::{clamped, offset};
 use crate::contraction::{Contraction, Factor, Group};
 use crate::emit::{Emitter, Value};
 use crate::host::lanes::convert;

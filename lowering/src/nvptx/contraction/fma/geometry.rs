@@ -1,6 +1,6 @@
 //! How a contraction is spread over blocks of threads, from its shape alone.
 
-use super::reading::Reading;
+use super::super::reading::Reading;
 use crate::contraction::{Contraction, Group};
 use crate::nvptx::ACCESS_BYTES;
 use burn_mlir_ir::{COUNTER_WORDS, NvptxTarget};
