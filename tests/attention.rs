@@ -296,6 +296,22 @@ fn no_keys() {
     });
 }
 
+/// Queries and keys without elements: all keys count alike.
+#[test]
+fn no_elements() {
+    each(|| {
+        let none = tensor([1, 1, 2, 0], 1, FloatDType::F32);
+        let value = tensor([1, 1, 2, 3], 2, FloatDType::F32);
+        let options = AttentionModuleOptions { scale: Some(1.0), ..Default::default() };
+        let result = data(&Mlir::attention(none.clone(), none, value.clone(), None, None, options));
+        let value = data(&value);
+        for (column, is) in result.iter().enumerate() {
+            let should = (value[column % 3] + value[3 + column % 3]) / 2.0;
+            assert!((is - should).abs() < 1e-6, "{is}, should be {should}");
+        }
+    });
+}
+
 /// The same bits every time.
 #[test]
 fn repeated() {

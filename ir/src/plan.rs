@@ -37,7 +37,6 @@ mod affine;
 mod assemble;
 mod attention;
 mod canonical;
-mod compose;
 mod emit;
 mod fuse;
 mod group;
@@ -68,19 +67,19 @@ pub enum PlanError {
     },
 }
 
-/// Plans a graph for targets that have a kernel for every operation: fusion, order, memory.
+/// Plans a graph: fusion, order, memory.
 pub fn plan(graph: &Graph) -> Result<Plan, PlanError> {
-    plan_with(graph, true, 1)
+    plan_with(graph, 1)
 }
 
-/// Plans a graph for a target: what the target has no kernel for is made of other operations.
+/// Plans a graph for a target, whose rows lie as it likes them.
 pub fn plan_for(graph: &Graph, target: &Target) -> Result<Plan, PlanError> {
-    plan_with(graph, target.has_attention(), target.row_bytes())
+    plan_with(graph, target.row_bytes())
 }
 
-fn plan_with(graph: &Graph, attention: bool, row_bytes: usize) -> Result<Plan, PlanError> {
+fn plan_with(graph: &Graph, row_bytes: usize) -> Result<Plan, PlanError> {
     graph.verify()?;
-    let window = window::Window::new(graph, attention);
+    let window = window::Window::new(graph);
     let mut fused = fuse::fuse(&window, row_bytes);
     let mut steps = schedule::schedule(&window, &graph.scalars, &fused)?;
     let memory = memory::plan_memory(&mut fused.storages, &mut steps);

@@ -83,11 +83,6 @@ impl NvptxTarget {
 }
 
 impl Target {
-    /// Whether there is a kernel for attention; elsewhere it is made of other operations.
-    pub fn has_attention(&self) -> bool {
-        matches!(self, Self::Nvptx(_))
-    }
-
     /// Bytes that rows in memory had better start at multiples of.
     pub fn row_bytes(&self) -> usize {
         match self {

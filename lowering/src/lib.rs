@@ -80,10 +80,7 @@ pub fn lower<'c>(
         Kernel::Scatter(scatter) => loops::scatter(scatter)?,
         Kernel::Scan(scan) => loops::scan(scan)?,
         Kernel::Sort(sort) => loops::sort(sort)?,
-        Kernel::Attention(_) => {
-            let reason = "attention in one kernel on a host (planning for the target composes it)";
-            return Err(LoweringError::Unsupported(reason.into()));
-        }
+        Kernel::Attention(attention) => host::attention(attention, target)?,
     };
     pipeline::run(context, payload, stages)
 }

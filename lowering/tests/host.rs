@@ -177,3 +177,28 @@ fn the_same_kernel_gives_the_same_text() {
     let kernel = square(1000);
     assert_eq!(lowered(&kernel, HostTarget::x86_64_v4()).1, lowered(&kernel, HostTarget::x86_64_v4()).1);
 }
+
+/// Neither scratch nor result grows with queries times keys.
+#[test]
+fn attention_keeps_no_scores() {
+    let text = "attention bf16 causal softcap {
+      batch 2 heads 4 kv_heads 2 queries 1000 keys 1000 width 24 value_width 40
+      query [96000, 24000, 24, 1] align 2
+      key [48000, 24000, 24, 1] align 2
+      value [80000, 40000, 40, 1] align 2
+      bias [0, 1000000, 1000, 1] align 2
+      output [160000, 40000, 40, 1] align 2
+    }";
+    let kernel = Kernel::parse(text).unwrap();
+    kernel.verify().unwrap();
+    for (target, lanes) in [(HostTarget::x86_64_v3(), 8), (HostTarget::x86_64_v4(), 16)] {
+        let (program, [_, _, llvm]) = lowered(&kernel, target);
+        let symbols: Vec<_> = program.phases.iter().map(|phase| phase.symbol.as_str()).collect();
+        assert_eq!(symbols, ["pack", "attention"]);
+        // Keys and values in f32, with whole blocks of keys and whole vectors of columns.
+        let (keys, columns) = (1000usize.next_multiple_of(4 * lanes), 40usize.next_multiple_of(lanes));
+        assert_eq!(program.shared_bytes, (4 * 2 * 2 * keys * (24 + columns)) as u64);
+        assert!(program.worker_bytes < 64 << 10);
+        assert!(llvm.contains("llvm.intr.fma"));
+    }
+}

@@ -8,7 +8,7 @@ use super::group::*;
 use super::schedule::Step;
 use super::views::{At, Seen, see_through};
 use super::window::Window;
-use crate::{Access, Attention, AttentionOp, AttentionSizes, BufferView, Kernel, Layout, Op, ValueId};
+use crate::{Access, Attention, AttentionOp, AttentionSizes, BufferView, Kernel, Layout, ValueId};
 
 impl Fusion<'_> {
     /// A group that is the attention; each operand is read at dimensions of its own.
@@ -117,11 +117,4 @@ pub(super) fn step(
 
 fn view(access: Access) -> BufferView {
     BufferView { access, alignment: 1 }
-}
-
-/// Whether a graph's attention has something to compute; if not, it is made of operations that know what
-/// the sum of nothing is.
-pub(super) fn has_kernel(window: &[crate::Node], node: &crate::Node) -> bool {
-    let full = |id: &ValueId| window[id.index()].shape.elements() > 0;
-    matches!(node.op, Op::Attention(_)) && node.operands.iter().all(full)
 }

@@ -2,17 +2,15 @@
 //!
 //! - Labels that only one operand of a contraction has are summed before it.
 //! - A contraction that sums nothing is a product of broadcast operands.
-//! - Attention becomes contractions and a softmax if the target has no kernel for it, or if there is nothing
-//!   to attend to.
+//! - Attention to no keys is 0; queries and keys without elements have one that is 0.
 //! - A reduction over extents of 1 is its operand; the position of an extreme there is 0.
 
-use super::attention::has_kernel;
 use crate::{BinaryOp, DType, Graph, Labels, Literal, Node, Op, ReduceOp, Shape, ValueId};
 use smallvec::SmallVec;
 
-/// The rewritten nodes and the results among them. `attention`: whether there is a kernel for attention.
-pub(super) fn legalise(graph: &Graph, attention: bool) -> (Vec<Node>, Vec<ValueId>) {
-    let mut rewriter = Rewriter { nodes: Vec::with_capacity(graph.nodes.len()), attention };
+/// The rewritten nodes and the results among them.
+pub(super) fn legalise(graph: &Graph) -> (Vec<Node>, Vec<ValueId>) {
+    let mut rewriter = Rewriter { nodes: Vec::with_capacity(graph.nodes.len()) };
     let mut renumbered: Vec<ValueId> = Vec::with_capacity(graph.nodes.len());
     for node in &graph.nodes {
         let mut node = node.clone();
@@ -22,31 +20,32 @@ pub(super) fn legalise(graph: &Graph, attention: bool) -> (Vec<Node>, Vec<ValueI
     (rewriter.nodes, graph.results.iter().map(|id| renumbered[id.index()]).collect())
 }
 
-/// The nodes so far.
-pub(super) struct Rewriter {
+struct Rewriter {
     nodes: Vec<Node>,
-    attention: bool,
 }
 
 impl Rewriter {
-    pub(super) fn push(&mut self, op: Op, operands: &[ValueId], dtype: DType, shape: Shape) -> ValueId {
+    fn push(&mut self, op: Op, operands: &[ValueId], dtype: DType, shape: Shape) -> ValueId {
         self.nodes.push(Node { op, operands: SmallVec::from_slice(operands), dtype, shape });
         ValueId(self.nodes.len() as u32 - 1)
     }
 
-    pub(super) fn shape(&self, id: ValueId) -> &Shape {
+    fn shape(&self, id: ValueId) -> &Shape {
         &self.nodes[id.index()].shape
     }
 
-    pub(super) fn dtype(&self, id: ValueId) -> DType {
-        self.nodes[id.index()].dtype
-    }
-
-    pub(super) fn add(&mut self, mut node: Node) -> ValueId {
-        if let Op::Attention(op) = node.op
-            && !(self.attention && has_kernel(&self.nodes, &node))
-        {
-            return self.compose_attention(op, &node);
+    fn add(&mut self, mut node: Node) -> ValueId {
+        if let Op::Attention(_) = node.op {
+            let zero = Op::Constant { value: Literal::of(node.dtype, 0.0) };
+            let [_, _, keys, width] = [0, 1, 2, 3].map(|axis| self.shape(node.operands[1])[axis]);
+            if keys == 0 {
+                return self.push(zero, &[], node.dtype, node.shape);
+            }
+            for operand in 0..if width == 0 { 2 } else { 0 } {
+                let mut shape = self.shape(node.operands[operand]).clone();
+                shape.0[3] = 1;
+                node.operands[operand] = self.push(zero.clone(), &[], node.dtype, shape);
+            }
         }
         match &mut node.op {
             Op::Contract { lhs, rhs, out } => {

@@ -26,9 +26,9 @@ const SLIM_COST: u32 = 4;
 const FEW: usize = 16;
 
 impl Window {
-    /// Legalises a graph and analyses it. `attention`: whether there is a kernel for attention.
-    pub fn new(graph: &Graph, attention: bool) -> Self {
-        let (nodes, results) = legalise(graph, attention);
+    /// Legalises a graph and analyses it.
+    pub fn new(graph: &Graph) -> Self {
+        let (nodes, results) = legalise(graph);
         let count = nodes.len();
         let mut window = Self {
             nodes,

@@ -7,6 +7,7 @@
 //! Maps and rows evaluate statements with [`lanes`] and cut their work with [`tiles`].
 
 mod accumulate;
+mod attention;
 mod contraction;
 pub(crate) mod lanes;
 mod map;
@@ -20,13 +21,18 @@ mod walk;
 pub(crate) use stages::instruction_cost;
 
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::{Access, Block, DType, DimKind, DomainDim, HostTarget, Instr};
+use burn_mlir_ir::{Access, Attention, Block, DType, DimKind, DomainDim, HostTarget, Instr};
 
 /// The transform script of maps and rows.
 const SCHEDULE: &str = include_str!("schedule.mlir");
 
 /// Elements a tile should have at least, where there are enough: a few microseconds of work.
 const TILE_ELEMENTS: usize = 16 << 10;
+
+/// Lowers an attention.
+pub(crate) fn attention(attention: &Attention, target: &HostTarget) -> Result<Payload, LoweringError> {
+    attention::lower(attention, target)
+}
 
 /// Lowers a block.
 pub(crate) fn block(block: &Block, target: &HostTarget) -> Result<Payload, LoweringError> {
