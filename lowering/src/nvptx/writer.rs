@@ -25,6 +25,8 @@ pub(super) struct KernelWriter {
     workgroup_bytes: usize,
     /// Whether the memory of a block is reserved by its launch.
     dynamic: bool,
+    /// Blocks that a multiprocessor is to have registers for, if that is known.
+    resident: Option<usize>,
 }
 
 /// Where boxes of a swizzled tensor map must start in the memory of a block.
@@ -36,7 +38,7 @@ impl KernelWriter {
         let mut emitter = Emitter::for_gpu();
         let arguments = arguments(buffers, scalars);
         emitter.open(format_args!("func.func @{symbol}({}) {{", arguments.join(", ")));
-        Self { emitter, symbol: symbol.into(), workgroup_bytes: 0, dynamic: false }
+        Self { emitter, symbol: symbol.into(), workgroup_bytes: 0, dynamic: false, resident: None }
     }
 
     /// Opens a kernel that has tensor maps `%map0` and so on besides, for blocks of `threads` of which a
@@ -57,7 +59,7 @@ impl KernelWriter {
              nvvm.minctasm = 1 : i32}} {{",
             arguments.join(", ")
         ));
-        Self { emitter, symbol: symbol.into(), workgroup_bytes: 0, dynamic: true }
+        Self { emitter, symbol: symbol.into(), workgroup_bytes: 0, dynamic: true, resident: None }
     }
 
     /// The scalar argument `slot` as a value of `dtype`.
@@ -164,6 +166,11 @@ impl KernelWriter {
         if self.workgroup_bytes > DECLARED_BYTES { self.workgroup_bytes as u32 } else { 0 }
     }
 
+    /// Says how many blocks a multiprocessor is to have registers for: each thread may have its share of them.
+    pub fn keep_resident(&mut self, blocks: usize) {
+        self.resident = Some(blocks);
+    }
+
     /// Waits until all threads of the block are here and see each other's writes.
     pub fn barrier(&mut self) {
         self.emitter.line("nvvm.barrier0");
@@ -194,7 +201,14 @@ impl KernelWriter {
                 self.symbol
             ));
         }
-        self.emitter.finish()
+        let text = self.emitter.finish();
+        match self.resident {
+            // Behind the arguments.
+            Some(blocks) => {
+                text.replacen(") {\n", &format!(") attributes {{nvvm.minctasm = {blocks} : i32}} {{\n"), 1)
+            }
+            None => text,
+        }
     }
 }
 

@@ -17,6 +17,9 @@ use crate::nvptx::writer::WORKGROUP;
 use crate::types::value_type;
 use burn_mlir_ir::{Block, Phase, Program};
 
+/// Threads that a multiprocessor is to have registers for.
+const RESIDENT_THREADS: usize = 512;
+
 /// Threads of a warp.
 const WARP: usize = 32;
 
@@ -106,6 +109,8 @@ impl<'a> Kernel<'a> {
             ..Phase::default()
         };
         let program = Program { phases: vec![phase], shared_bytes, worker_bytes: 0 };
+        // Up to 128 registers a thread: the assembler would rather have more blocks and fewer.
+        self.evaluator.kernel.keep_resident((RESIDENT_THREADS / threads).max(1));
         Ok((self.evaluator.kernel.finish(), program))
     }
 

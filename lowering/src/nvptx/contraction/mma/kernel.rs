@@ -19,6 +19,9 @@ use crate::nvptx::chunk::Evaluator;
 use crate::nvptx::writer::WORKGROUP;
 use burn_mlir_ir::{Block, Phase, Program};
 
+/// Threads that a multiprocessor is to have registers for.
+const RESIDENT_THREADS: usize = 256;
+
 /// Points along columns that a warp multiplies at once.
 const COLUMNS: usize = 8;
 
@@ -81,6 +84,7 @@ impl<'a> Kernel<'a> {
         };
         let shared_bytes = parts.bytes(tile.accumulators()) as u64;
         let program = Program { phases: vec![phase], shared_bytes, worker_bytes: 0 };
+        self.evaluator.kernel.keep_resident((RESIDENT_THREADS / tile.threads()).max(1));
         Ok((self.evaluator.kernel.finish(), program))
     }
 
