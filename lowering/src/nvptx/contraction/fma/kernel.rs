@@ -17,8 +17,11 @@ use crate::nvptx::writer::WORKGROUP;
 use crate::types::value_type;
 use burn_mlir_ir::{Block, Phase, Program};
 
-/// Threads that a multiprocessor is to have registers for.
+/// Threads that a multiprocessor is to have registers for, 128 each.
 const RESIDENT_THREADS: usize = 512;
+
+/// The same where tiles are cut: addresses of single rows and columns take registers.
+const RESIDENT_THREADS_RAGGED: usize = 384;
 
 /// Threads of a warp.
 const WARP: usize = 32;
@@ -109,8 +112,10 @@ impl<'a> Kernel<'a> {
             ..Phase::default()
         };
         let program = Program { phases: vec![phase], shared_bytes, worker_bytes: 0 };
-        // Up to 128 registers a thread: the assembler would rather have more blocks and fewer.
-        self.evaluator.kernel.keep_resident((RESIDENT_THREADS / threads).max(1));
+        // The assembler would rather have more blocks and fewer registers.
+        let exact = !geometry.rows.ragged() && !geometry.columns.ragged();
+        let resident = if exact { RESIDENT_THREADS } else { RESIDENT_THREADS_RAGGED };
+        self.evaluator.kernel.keep_resident((resident / threads).max(1));
         Ok((self.evaluator.kernel.finish(), program))
     }
 
