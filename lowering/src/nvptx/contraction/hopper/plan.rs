@@ -59,7 +59,7 @@ const MEETING: usize = 2500;
 /// What a block's results ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Demand {
-    /// Results that go through workgroup memory.
+    /// Boxes of results that go through workgroup memory, of 64 columns.
     pub staged: usize,
     /// Instructions for an element, roughly.
     pub cost: usize,
@@ -139,7 +139,8 @@ impl Plan {
             _ if deferred => columns / COLUMNS,
             (0, _) => 0,
             (staged, 256) => staged.max(4),
-            (staged, 192) => staged.max(3),
+            // An even number where a result has two boxes.
+            (staged, 192) => (staged + staged % 2).max(if staged == 1 { 3 } else { 4 }),
             (staged, 128) => staged.max(2),
             (staged, _) => staged,
         };

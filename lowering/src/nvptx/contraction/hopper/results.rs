@@ -13,16 +13,49 @@ const LONG: usize = 4;
 /// Instructions for an element that each thread stores itself.
 const STORE_COST: usize = 6;
 
-/// Columns of a box of a result of 16 bits: 128 bytes.
+/// Columns that are written, and sent, at a time.
 pub(super) const COLUMNS: usize = 64;
+
+/// Elements of f32 in a line of a box: 128 bytes.
+const WIDE_LINE: usize = 32;
+
+/// What boxes of a result are, of which lines have 128 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// 64 rows by 64 columns of 16 bits.
+    Halves,
+    /// 64 rows by 32 columns of f32.
+    Columns,
+    /// 64 columns by 32 rows of f32.
+    Rows,
+}
+
+impl Shape {
+    /// Boxes of 64 rows by 64 columns.
+    pub fn boxes(self) -> usize {
+        if self == Self::Halves { 1 } else { 2 }
+    }
+
+    /// Rows and columns from one box to the next.
+    pub fn apart(self) -> [usize; 2] {
+        match self {
+            Self::Halves => [0, 0],
+            Self::Columns => [0, WIDE_LINE],
+            Self::Rows => [WIDE_LINE, 0],
+        }
+    }
+}
 
 /// How a store is done.
 #[derive(Clone, Debug)]
 pub(super) struct Staged {
     /// Its tensor map.
     pub view: View,
-    /// Number of the map among the results'.
+    /// What its boxes are.
+    pub shape: Shape,
+    /// Number of the map among the results', and of the first box in a group of columns.
     pub map: usize,
+    pub first: usize,
     /// Extents of the runs that rows and columns are walked in, outermost first.
     pub rows: Vec<usize>,
     pub columns: Vec<usize>,
@@ -49,20 +82,30 @@ impl Results {
             results.demand.cost = cost(problem) + STORE_COST * problem.block.stores.len();
             return results;
         }
-        let direct = problem.block.stores.iter().filter(|store| staged(problem, store).is_none()).count();
+        let halves = |dtype| matches!(dtype, DType::BF16 | DType::F16);
+        let mut possible: Vec<Option<Staged>> =
+            problem.block.stores.iter().map(|store| staged(problem, store)).collect();
+        let direct = possible.iter().filter(|staged| staged.is_none()).count();
         let cost = cost(problem) + STORE_COST * direct;
-        let deferrable = cost >= LONG && matches!(problem.result_type(), DType::BF16 | DType::F16);
-        for store in &problem.block.stores {
-            // A deferred epilogue has the place of one result.
-            let room = !deferrable || results.maps.is_empty();
-            let mut staged = room.then(|| staged(problem, store)).flatten();
+        let deferrable = cost >= LONG && halves(problem.result_type());
+        // Results of one size only. A deferred epilogue has the place of one of 16 bits.
+        if deferrable || possible.iter().flatten().any(|staged| staged.shape == Shape::Halves) {
+            possible.iter_mut().for_each(|one| drop(one.take_if(|staged| staged.shape != Shape::Halves)));
+        }
+        let mut boxes = 0;
+        for mut staged in possible {
+            if deferrable && !results.maps.is_empty() {
+                staged = None;
+            }
             if let Some(staged) = &mut staged {
-                staged.map = results.maps.len();
-                results.maps.push(staged.view.map(COLUMNS, ROWS));
+                (staged.map, staged.first) = (results.maps.len(), boxes);
+                boxes += staged.shape.boxes();
+                let line = if staged.shape == Shape::Halves { COLUMNS } else { WIDE_LINE };
+                results.maps.push(staged.view.map(line, ROWS));
             }
             results.staged.push(staged);
         }
-        results.demand = Demand { staged: results.maps.len(), cost, deferrable };
+        results.demand = Demand { staged: boxes, cost, deferrable };
         results
     }
 }
@@ -74,14 +117,17 @@ fn cost(problem: &Problem<'_>) -> usize {
     statements.map(|statement| 2 * instruction_cost(&block.body[statement].instr)).sum()
 }
 
-/// A store of 16-bit values along adjacent columns, each element once.
+/// A store of values of 16 or 32 bits, each element once, along adjacent columns, or rows if sums are in the order of
+/// operands that came from registers.
 fn staged(problem: &Problem<'_>, store: &Store) -> Option<Staged> {
     let block = problem.block;
     let param = &block.params[store.param.0 as usize];
-    // Sums of operands from registers are in rows of their own.
-    if !matches!(param.dtype, DType::BF16 | DType::F16) || problem.left_in_registers() {
-        return None;
-    }
+    let shape = match (param.dtype, problem.left_in_registers()) {
+        (DType::BF16 | DType::F16, false) => Shape::Halves,
+        (DType::F32 | DType::Flex32, false) => Shape::Columns,
+        (DType::F32 | DType::Flex32, true) => Shape::Rows,
+        _ => return None,
+    };
     let mut parallel = block.domain.iter().enumerate().filter(|(_, d)| d.kind == DimKind::Parallel);
     if parallel.any(|(dim, d)| d.size > 1 && store.access.strides[dim] == 0) {
         return None;
@@ -108,9 +154,14 @@ fn staged(problem: &Problem<'_>, store: &Store) -> Option<Staged> {
         size,
         stride: store.access.strides[d],
     });
-    let mut dims = vec![columns[0], rows[0]];
+    let mut dims = if shape == Shape::Rows { vec![rows[0], columns[0]] } else { vec![columns[0], rows[0]] };
     dims.extend(columns.iter().skip(1).chain(rows.iter().skip(1)));
     dims.extend(batch);
-    let view = View::new(store.param, param.dtype, param.alignment, &dims)?;
-    Some(Staged { view, map: 0, rows: row_sizes, columns: column_sizes })
+    let view = View::new(
+        store.param,
+        if shape == Shape::Halves { param.dtype } else { DType::F32 },
+        param.alignment,
+        &dims,
+    )?;
+    Some(Staged { view, shape, map: 0, first: 0, rows: row_sizes, columns: column_sizes })
 }

@@ -40,7 +40,7 @@ pub(super) struct View {
     param: ParamId,
     /// Bytes from its address to the first element.
     pub offset: usize,
-    dtype: DType,
+    pub dtype: DType,
     /// What each coordinate counts, innermost first.
     pub axes: Vec<Axis>,
     sizes: Vec<u64>,

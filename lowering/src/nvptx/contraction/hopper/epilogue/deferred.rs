@@ -65,11 +65,12 @@ impl Finisher<'_> {
         let mut results = Vec::new();
         for (run, kept) in runs.into_iter().zip(kept.chunks(2)) {
             let sums: [Pair; 2] = std::array::from_fn(|row| Pair::of_bits(kernel.e(), dtype, &kept[row]));
-            results.extend(self.finish(kernel, run, sums)?);
+            results.extend(self.finish(kernel, run, sums)?.into_iter().flatten());
         }
         let Some(staged) = kernel.results.staged.iter().flatten().next() else { return Ok(()) };
-        let values: [Value; 4] = std::array::from_fn(|at| results[at].clone());
+        let dtype = staged.view.dtype;
         let e = kernel.e();
+        let values: [Value; 4] = std::array::from_fn(|at| results[at].bits(e, dtype));
         staging.write_at(e, &at, &values);
         // The last step of a buffer sends it.
         let last = int_by(e, "andi", step, STEPS - 1);
@@ -78,7 +79,9 @@ impl Finisher<'_> {
         e.open(format_args!("scf.if {last} {{"));
         let buffer = int_by(e, "divui", step, STEPS);
         let shift = int_by(e, "muli", &buffer, COLUMNS);
-        staging.send(e, &self.consumer, staged, place, [&buffer, &shift]);
+        staging.publish(e, &self.consumer);
+        let zero = int(e, 0);
+        staging.send(e, &self.consumer, staged, place, &buffer, [&zero, &shift]);
         e.close("}");
         Ok(())
     }

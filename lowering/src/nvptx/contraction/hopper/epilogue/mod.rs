@@ -8,13 +8,14 @@ mod memory;
 mod pair;
 mod spot;
 mod staging;
+mod wide;
 
 use super::consumer::Consumer;
 use super::int::{int, int_by, int_op};
 use super::kernel::Kernel;
 use super::place::Place;
 use super::plan::ROWS;
-use super::results::COLUMNS;
+use super::results::{COLUMNS, Shape, Staged};
 use crate::LoweringError;
 use crate::contraction::epilogue;
 use crate::emit::Value;
@@ -22,6 +23,7 @@ use burn_mlir_ir::{Block, Instr};
 use pair::{Known, Pair, Pairs, converted};
 use spot::{Coordinates, Spot};
 use staging::Staging;
+use wide::Wide;
 
 /// Registers that may hold what is loaded of columns while the products are computed.
 const EARLY_REGISTERS: usize = 40;
@@ -50,6 +52,8 @@ pub(super) struct Finisher<'a> {
     /// What the stores need besides the contraction, in order.
     needed: Vec<usize>,
     staging: Option<Staging>,
+    /// Where f32 results are in it, if they are.
+    wide: Option<Wide>,
     /// A thread's first row and column in a tile.
     row: Value,
     column: Value,
@@ -89,6 +93,9 @@ impl<'a> Kernel<'a> {
             })
             .collect();
         let staging = (self.plan.store_buffers > 0).then(|| Staging::new(self, consumer));
+        let shape = self.results.staged.iter().flatten().map(|staged| staged.shape).next();
+        let wide = shape.filter(|&shape| shape != Shape::Halves);
+        let wide = wide.map(|shape| Wide::new(self.e(), consumer, shape));
         let scalars = self.scalars.clone();
         let e = self.e();
         let first = int_by(e, "muli", &consumer.number, ROWS);
@@ -103,6 +110,7 @@ impl<'a> Kernel<'a> {
             scopes,
             needed,
             staging,
+            wide,
             row,
             column,
             batch: vec![],
@@ -207,40 +215,49 @@ impl Finisher<'_> {
             })
             .collect();
         let results = kernel.results;
-        let count = results.maps.len();
-        let slots = count * kernel.plan.columns / COLUMNS;
+        let boxes = results.demand.staged;
+        let slots = boxes * kernel.plan.columns / COLUMNS;
         let group = first * 8 / COLUMNS;
         let buffers = kernel.plan.store_buffers;
-        let slot = |staged: usize| group * count + staged;
+        let buffer = |staged: &Staged, number: usize| (group * boxes + staged.first + number) % buffers;
         if let Some(staging) = &self.staging {
-            for ahead in 0..count {
-                staging.acquire(kernel.e(), &self.consumer, [slot(ahead), ahead], slots, buffers);
-            }
+            staging.acquire(kernel.e(), &self.consumer, [group * boxes, boxes], slots, buffers);
         }
         let dtype = kernel.problem.result_type();
-        let mut packed: Vec<Vec<Value>> = vec![vec![]; count];
+        let mut packed: Vec<Vec<Value>> = vec![vec![]; results.maps.len()];
         for (position, (run, sums)) in runs.into_iter().zip(sums.chunks(4)).enumerate() {
             let sums: [Pair; 2] = std::array::from_fn(|row| {
                 let pair = [sums[2 * row].clone(), sums[2 * row + 1].clone()];
                 converted(kernel.e(), dtype, &pair)
             });
-            let bits = self.finish(kernel, run, sums)?;
-            for (staged, bits) in bits.chunks(2).enumerate() {
-                packed[staged].extend_from_slice(bits);
-            }
-            for (staged, values) in packed.iter_mut().enumerate().filter(|(_, values)| values.len() == 4) {
-                if let Some(staging) = &self.staging {
-                    let values: [Value; 4] = std::array::from_fn(|at| values[at].clone());
-                    staging.write(kernel.e(), slot(staged) % buffers, position / 2, &values);
+            let values = self.finish(kernel, run, sums)?;
+            let Some(staging) = &self.staging else { continue };
+            let e = kernel.e();
+            for (staged, rows) in results.staged.iter().flatten().zip(values) {
+                let (dtype, buffer) = (staged.view.dtype, buffer(staged, 0));
+                if let Some(wide) = &self.wide {
+                    let values = rows.map(|pair| pair.lanes(e, dtype));
+                    staging.write_wide(e, wide, buffer, position, &values);
+                    continue;
                 }
-                values.clear();
+                let packed = &mut packed[staged.map];
+                packed.extend(rows.map(|pair| pair.bits(e, dtype)));
+                if packed.len() == 4 {
+                    let values: [Value; 4] = std::array::from_fn(|at| packed[at].clone());
+                    staging.write(e, buffer, position / 2, &values);
+                    packed.clear();
+                }
             }
         }
+        let Some(staging) = self.staging.as_ref().filter(|_| boxes > 0) else { return Ok(()) };
+        let e = kernel.e();
+        staging.publish(e, &self.consumer);
         for staged in results.staged.iter().flatten() {
-            if let Some(staging) = &self.staging {
-                let e = kernel.e();
-                let (buffer, shift) = (int(e, slot(staged.map) % buffers), int(e, group * COLUMNS));
-                staging.send(e, &self.consumer, staged, place, [&buffer, &shift]);
+            let [down, across] = staged.shape.apart();
+            for number in 0..staged.shape.boxes() {
+                let buffer = int(e, buffer(staged, number));
+                let shifts = [number * down, group * COLUMNS + number * across].map(|shift| int(e, shift));
+                staging.send(e, &self.consumer, staged, place, &buffer, shifts.each_ref());
             }
         }
         Ok(())
@@ -262,13 +279,13 @@ impl Finisher<'_> {
     }
 
     /// Evaluates all statements for a pair of columns, of which `sums` are the contraction's results in both rows,
-    /// and stores what each thread stores itself. Gives the bits of both rows for each result that is staged.
+    /// and stores what each thread stores itself. Gives the pairs in both rows of each result that is staged.
     fn finish(
         &self,
         kernel: &mut Kernel<'_>,
         run: Run,
         sums: [Pair; 2],
-    ) -> Result<Vec<Value>, LoweringError> {
+    ) -> Result<Vec<[Pair; 2]>, LoweringError> {
         let Run { spot, known: [mut first, mut second] } = run;
         let contraction = kernel.problem.contraction.statement.0 as usize;
         let at = self.coordinates(kernel, [&spot.coordinates[0], &spot.coordinates[1]]);
@@ -283,15 +300,15 @@ impl Finisher<'_> {
             rows.push((known, at));
         }
         let block = kernel.problem.block;
-        let mut bits = Vec::new();
+        let mut values = Vec::new();
         for (number, store) in block.stores.iter().enumerate() {
+            let mut of_rows = Vec::new();
             for (row, (known, at)) in rows.iter().enumerate() {
                 let Some(pair) = &known[store.value.0 as usize] else {
                     return Err(LoweringError::Unsupported("a store of what is not evaluated".into()));
                 };
                 if kernel.results.staged[number].is_some() {
-                    let dtype = block.params[store.param.0 as usize].dtype;
-                    bits.push(pair.bits(kernel.e(), dtype));
+                    of_rows.push(pair.clone());
                 } else {
                     let e = kernel.e();
                     let row =
@@ -299,8 +316,11 @@ impl Finisher<'_> {
                     self.store(kernel, store, pair, at, [&row, &spot.valid]);
                 }
             }
+            if let Ok(both) = <[Pair; 2]>::try_from(of_rows) {
+                values.push(both);
+            }
         }
-        Ok(bits)
+        Ok(values)
     }
 
     /// What is known of statements of a scope.

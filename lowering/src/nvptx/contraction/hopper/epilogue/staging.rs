@@ -17,13 +17,13 @@ const MATRICES: &str = "layout = #nvvm.mma_layout<row>, shape = #nvvm.ld_st_matr
      eltType = #nvvm.ld_st_matrix_elt_type<b16>";
 
 /// Bytes the swizzle moves.
-const PIECE: usize = 16;
+pub(super) const PIECE: usize = 16;
 
 /// Where a thread puts its results.
 #[derive(Clone, Debug)]
 pub(super) struct Staging {
     /// This warpgroup's buffers.
-    memory: Value,
+    pub memory: Value,
     /// From a buffer's start to the line this thread names.
     line: Value,
     /// Number of the piece of the line at the first of the four times it does so, and how the swizzle moves it.
@@ -51,19 +51,18 @@ impl Staging {
         Self { memory, line, piece, swizzle }
     }
 
-    /// Waits until buffer number `slot` of `slots` a tile may be written.
-    /// `ahead` are those that were acquired since the last was sent.
+    /// Waits until `count` buffers from number `slot` of the `slots` of a tile on may be written.
     pub fn acquire(
         &self,
         e: &mut Emitter,
         consumer: &Consumer,
-        [slot, ahead]: [usize; 2],
+        [slot, count]: [usize; 2],
         slots: usize,
         buffers: usize,
     ) {
         let cyclic = slots > buffers && slots.is_multiple_of(buffers);
         let pending = match slot {
-            _ if cyclic || slot >= buffers => buffers - 1 - ahead,
+            _ if cyclic || slot + count > buffers => buffers - count,
             0 => 0,
             // The first wait of the tile was for all.
             _ => return,
@@ -131,20 +130,26 @@ impl Staging {
         (0..4).map(|part| e.op(format_args!("llvm.extractvalue {all}[{part}] : {structure}"))).collect()
     }
 
-    /// Stores a buffer as the columns from `shift` on of the tile at `place`.
+    /// Makes what all threads have written visible to the copy engine.
+    pub fn publish(&self, e: &mut Emitter, consumer: &Consumer) {
+        e.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}");
+        consumer.meet(e);
+    }
+
+    /// Stores a buffer, once it is public, as a box of the tile at `place`, so many rows and columns further on.
     pub fn send(
         &self,
         e: &mut Emitter,
         consumer: &Consumer,
         staged: &Staged,
         place: &Place,
-        [buffer, shift]: [&Value; 2],
+        buffer: &Value,
+        [down, shift]: [&Value; 2],
     ) {
-        e.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}");
-        consumer.meet(e);
         e.open(format_args!("scf.if {} {{", consumer.elected));
         let row = int_by(e, "muli", &consumer.number, ROWS);
         let row = int_op(e, "addi", &place.row, &row);
+        let row = int_op(e, "addi", &row, down);
         let rows = split(e, &row, &staged.rows);
         let column = int_op(e, "addi", &place.column, shift);
         let columns = split(e, &column, &staged.columns);
