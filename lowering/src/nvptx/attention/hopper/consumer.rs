@@ -244,8 +244,10 @@ impl Kernel<'_> {
     /// Says that this warpgroup is done with a buffer.
     fn release(&mut self, place: &Place, ring: Ring, stage: &Value) {
         let barrier = self.barrier(ring, false, stage);
-        self.c
-            .when(&place.first, |c| c.asm("mbarrier.arrive.shared::cta.b64 _, [$0];", &[(barrier, Ty::I32)]));
+        // Predicated, no branch: behind a branch that not all threads take, the assembler no longer takes stages
+        // for uniform, and moves every descriptor to uniform registers before its matrix instruction.
+        let text = "{ .reg .pred p; setp.eq.u32 p, $1, 0; @p mbarrier.arrive.shared::cta.b64 _, [$0]; }";
+        self.c.asm(text, &[(barrier, Ty::I32), (place.thread.clone(), Ty::I32)]);
     }
 
     /// Orders earlier accesses to sums and weights before the matrix instructions that come.
