@@ -233,7 +233,8 @@ fn child(name: &str, kind: Kind, once: bool) -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     work.time(3);
     let mut times = Vec::new();
-    while times.len() < 11 || (begin.elapsed().as_secs_f64() < 1.5 && times.len() < 1000) {
+    // As many calls as the other frameworks are given: a GPU that works for seconds slows down to keep its power.
+    while times.len() < 11 || kind == Kind::Cpu && begin.elapsed().as_secs_f64() < 1.5 && times.len() < 1000 {
         times.push(work.time(1));
     }
     times.sort_by(f64::total_cmp);
