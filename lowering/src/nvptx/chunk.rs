@@ -5,8 +5,8 @@
 //! alignment allows, computed by a `linalg.generic` on tensors of the chunk's width that the schedule
 //! turns back into vectors.
 
-use super::division;
 use super::writer::{GLOBAL, KernelWriter};
+use super::{division, exponential};
 use crate::body;
 use crate::emit::{Emitter, Value};
 use crate::error::LoweringError;
@@ -244,6 +244,12 @@ impl<'a> Evaluator<'a> {
                 {
                     values[statement] =
                         Some(division::divide(e, block.body[*dividend].dtype, value, reciprocal));
+                }
+                if let Some(argument) = exponential::of_nonpositive(block, statement)
+                    && values[statement].is_none()
+                    && let Some(value) = &values[argument]
+                {
+                    values[statement] = Some(exponential::exp(e, block.body[argument].dtype, value));
                 }
                 body::statements(e, block, statement..statement + 1, &mut values, &mut around)?;
             }

@@ -17,6 +17,7 @@ mod chunk;
 mod code;
 mod contraction;
 mod division;
+mod exponential;
 mod map;
 mod quotient;
 mod row;

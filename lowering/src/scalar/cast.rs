@@ -42,6 +42,8 @@ pub(super) fn round(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
             e.op(format_args!("arith.bitcast {half} : f16 to i16"))
         }
         DType::BF16 if e.is_for_gpu() => {
+            // Nothing to LLVM; to MLIR the end of a fold that makes one rounding of an integer's two.
+            let x = e.op(format_args!("math.copysign {x}, {x} : f32"));
             let brief = e.op(format_args!("arith.truncf {x} : f32 to bf16"));
             e.op(format_args!("arith.bitcast {brief} : bf16 to i16"))
         }

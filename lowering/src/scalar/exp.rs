@@ -104,6 +104,15 @@ pub(super) fn exp(x: Float<'_>) -> Float<'_> {
     exp_scaled(x, 0)
 }
 
+/// `e^x` of what is at most 0: one product shifts the exponent, a second one brings it where it belongs and
+/// rounds.
+pub(super) fn exp_of_nonpositive(x: Float<'_>) -> Float<'_> {
+    let width = x.width();
+    let Reduced { rest, exponent } = reduce(x.at_least(width.pick(-104.0, -746.0)));
+    let (offset, back) = width.pick((64, 2f64.powi(-64)), (512, 2f64.powi(-512)));
+    exp_rest(rest) * power_of_two(exponent, width, offset) * back
+}
+
 pub(super) fn expm1(x: Float<'_>) -> Float<'_> {
     let width = x.width();
     let bounded = x.at_most(width.pick(88.8, 710.0)).at_least(width.pick(-18.0, -38.0));

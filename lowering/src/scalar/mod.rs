@@ -140,6 +140,13 @@ pub(crate) fn unary_extended(e: &mut Emitter, op: UnaryOp, dtype: DType, x: &Val
     Builder::with(e, |b| function(b.float(width(dtype), x)).name())
 }
 
+/// `e^x` of a float that is at most 0 or NaN: the bits of [`UnaryOp::Exp`].
+pub(crate) fn exp_of_nonpositive(e: &mut Emitter, dtype: DType, x: &Value) -> Value {
+    let x = cast::extend(e, dtype, x);
+    let y = Builder::with(e, |b| exp::exp_of_nonpositive(b.float(width(dtype), &x)).name());
+    cast::round(e, dtype, &y)
+}
+
 /// A function of two operands of `dtype`, for which it must be [defined](has_binary).
 pub(crate) fn binary(e: &mut Emitter, op: BinaryOp, dtype: DType, a: &Value, b: &Value) -> Value {
     if !dtype.is_float() {

@@ -372,3 +372,60 @@ fn functions_that_divide() {
         }
     }
 }
+
+/// Two steps are two roundings: an integer as f32, that as bf16.
+#[test]
+fn integers_as_bf16_are_rounded_twice() {
+    let mut numbers = Numbers(9);
+    let x: Vec<i32> = (0..512)
+        .map(|place| match place % 2 {
+            // Just above the middle between two bf16, by less than an f32 has.
+            0 => (numbers.next() as i32 & 0x7f00_0000 | 0x4000_0000) + 0x0040_0001,
+            _ => numbers.next() as i32,
+        })
+        .collect();
+    let text = "block [p 512] () {
+  @0 = in i32 align 64
+  @1 = out bf16 align 64
+  %0 = load @0 [1] : i32
+  %1 = cast %0 : bf16
+  store %1 -> @1 [1]
+}";
+    let ran = run(text, vec![i32s(&x), vec![0; 1024].into()], &[]);
+    let expected: Vec<u8> = x
+        .iter()
+        .flat_map(|&x| {
+            let bits = (x as f32).to_bits();
+            (((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16).to_le_bytes()
+        })
+        .collect();
+    assert_eq!(ran.buffers[1], expected);
+}
+
+/// The exponentials of a softmax, down to where they vanish.
+#[test]
+fn softmax_of_one_row() {
+    let mut numbers = Numbers(11);
+    let mut x: Vec<f32> = (0..1000).map(|_| -((numbers.next() % 110_000) as f32) / 1000.0).collect();
+    x[17] = f32::NEG_INFINITY;
+    x[18] = 0.0;
+    let text = "block [r 1000] () {
+  @0 = in f32 align 64
+  @1 = out f32 align 64
+  @2 = out f32 align 64
+  %0 = load @0 [1] : f32
+  %1 = reduce max %0 : f32
+  %2 = sub %0, %1 : f32
+  %3 = exp %2 : f32
+  %4 = exp %0 : f32
+  store %3 -> @1 [1]
+  store %4 -> @2 [1]
+}";
+    let ran = run(text, vec![f32s(&x), vec![0; 4000].into(), vec![0; 4000].into()], &[]);
+    let (shifted, plain) = (to_f32s(&ran.buffers[1]), to_f32s(&ran.buffers[2]));
+    assert_eq!(bits(&shifted), bits(&plain));
+    for (y, x) in shifted.iter().zip(&x) {
+        let exact = f64::from(*x).exp();
+        assert!((f64::from(*y) - exact).abs() <= 2e-7 * exact + 1.5e-45, "{y:e} instead of {exact:e}");
+    }
+}

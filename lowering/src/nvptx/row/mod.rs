@@ -14,7 +14,7 @@ mod walk;
 use super::payload;
 use crate::{LoweringError, Payload};
 use accumulator::Accumulator;
-use burn_mlir_ir::{Block, Instr, ParamMode, Phase, Program, Store};
+use burn_mlir_ir::{Block, COUNTER_WORDS, Instr, ParamMode, Phase, Program, Store};
 use geometry::Geometry;
 use kernel::Kernel;
 use partial::Scratch;
@@ -58,9 +58,13 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         };
         (early, wide) = wide.into_iter().partition(is_early);
     }
+    // Results of one level are combined by the last block to come, if there is a counter for its rows.
+    let blocks = geometry.rows.div_ceil(geometry.block_rows);
+    let last = geometry.splits > 1 && levels.len() == 1 && wide.is_empty() && blocks <= COUNTER_WORDS;
     if geometry.splits > 1 {
         for level in 0..levels.len() {
-            let mut kernel = Kernel::new(block, &geometry, &scratch, format!("partial{level}"));
+            let symbol = if last { "row".into() } else { format!("partial{level}") };
+            let mut kernel = Kernel::new(block, &geometry, &scratch, symbol);
             kernel.combine_levels(&levels[..level])?;
             let early: &[&Store] = if level == 0 { &early } else { &[] };
             let walked = kernel.walk_split(&levels[level], early)?;
@@ -69,11 +73,17 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
                 let parts = kernel.across_threads(accumulator, parts, edge)?;
                 kernel.leave(accumulator, &parts);
             }
+            if last && !narrow.is_empty() {
+                kernel.open_last();
+                kernel.combine_levels(&levels)?;
+                kernel.store_narrow(&narrow)?;
+                kernel.evaluator.e().close("}");
+            }
             add(kernel, geometry.splits)?;
         }
     }
-    let mut kernel = Kernel::new(block, &geometry, &scratch, "row".into());
     if geometry.splits == 1 {
+        let mut kernel = Kernel::new(block, &geometry, &scratch, "row".into());
         kernel.start_steps();
         for (number, level) in levels.iter().enumerate() {
             kernel.reduce_level(level, if number == 0 { &early } else { &[] })?;
@@ -86,11 +96,12 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         kernel.store_narrow(&narrow)?;
         add(kernel, 1)?;
     } else if !wide.is_empty() {
+        let mut kernel = Kernel::new(block, &geometry, &scratch, "row".into());
         kernel.combine_levels(&levels)?;
         kernel.store_wide(&wide)?;
         add(kernel, geometry.splits)?;
     }
-    if geometry.splits > 1 && !narrow.is_empty() {
+    if geometry.splits > 1 && !narrow.is_empty() && !last {
         let mut kernel = Kernel::new(block, &geometry, &scratch, "results".into());
         kernel.combine_levels(&levels)?;
         kernel.store_narrow(&narrow)?;

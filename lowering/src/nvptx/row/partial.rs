@@ -8,7 +8,13 @@ use crate::emit::Value;
 use crate::host::lanes::vector_type;
 use crate::host::tiles::{Carried, index, index_op, open_carrying_for};
 use crate::nvptx::chunk::bytes_of;
-use crate::nvptx::writer::GLOBAL;
+use crate::nvptx::writer::{GLOBAL, WORKGROUP};
+
+/// Partial results that a thread reads before it combines the first of them.
+const AHEAD: usize = 4;
+
+/// Orders memory accesses of this thread before and behind as all threads of the GPU see them.
+const FENCE: &str = "llvm.fence syncscope(\"device\") acq_rel";
 
 /// Alignment of a partial result's memory.
 const SCRATCH_ALIGNMENT: usize = 256;
@@ -76,6 +82,43 @@ impl Kernel<'_> {
         self.evaluator.e().close("}");
     }
 
+    /// Opens a conditional on this block being the last of those that share its rows to have left its partial
+    /// results; all of them can be read then. A block's counter says how many were there before.
+    pub fn open_last(&mut self) {
+        let splits = self.geometry.splits;
+        let block = self.evaluator.kernel.block('x');
+        let (thread, zero) = (self.thread.clone(), self.evaluator.zero());
+        let kernel = &mut self.evaluator.kernel;
+        let memory = kernel.workgroup(4);
+        // What a thread has written is seen before its block is counted.
+        kernel.emitter.line(FENCE);
+        kernel.barrier();
+        let first = kernel.emitter.op(format_args!("arith.cmpi eq, {thread}, {zero} : index"));
+        kernel.emitter.open(format_args!("scf.if {first} {{"));
+        let counter = kernel.element(&"%counters".into(), GLOBAL, &block, "i32");
+        let e = &mut kernel.emitter;
+        let one = e.op("arith.constant 1 : i32");
+        let before = e.op(format_args!(
+            "llvm.atomicrmw add {counter}, {one} syncscope(\"device\") monotonic : {GLOBAL}, i32"
+        ));
+        let others = e.op(format_args!("arith.constant {} : i32", splits - 1));
+        let last = e.op(format_args!("arith.cmpi eq, {before}, {others} : i32"));
+        e.open(format_args!("scf.if {last} {{"));
+        let none = e.op("arith.constant 0 : i32");
+        e.line(format_args!("llvm.store {none}, {counter} : i32, {GLOBAL}"));
+        e.close("}");
+        let last = e.op(format_args!("arith.extui {last} : i1 to i32"));
+        e.line(format_args!("llvm.store {last}, {memory} : i32, {WORKGROUP}"));
+        e.close("}");
+        kernel.barrier();
+        let e = &mut kernel.emitter;
+        let last = e.op(format_args!("llvm.load {memory} : {WORKGROUP} -> i32"));
+        let none = e.op("arith.constant 0 : i32");
+        let last = e.op(format_args!("arith.cmpi ne, {last}, {none} : i32"));
+        e.open(format_args!("scf.if {last} {{"));
+        e.line(FENCE);
+    }
+
     /// Combines the partial results of levels.
     pub fn combine_levels(&mut self, levels: &[Vec<Accumulator>]) -> Result<(), LoweringError> {
         let geometry = self.geometry;
@@ -88,16 +131,32 @@ impl Kernel<'_> {
                 .zip(&types)
                 .map(|(value, ty)| Carried { value, ty: vector_type(width, ty) })
                 .collect();
-            let splits = index(self.evaluator.e(), geometry.splits);
-            let open =
-                open_carrying_for(self.evaluator.e(), &self.share, &splits, geometry.threads, &carried);
-            let mut partial = Vec::new();
-            for (ty, offset) in types.iter().zip(self.scratch.offsets(accumulator)) {
-                let at = self.partial(*offset, &open.variable, ty);
-                partial.push(read_from(self.evaluator.e(), &at, GLOBAL, ty, width));
+            let e = self.evaluator.e();
+            let (splits, last) = (index(e, geometry.splits), index(e, geometry.splits - 1));
+            let open = open_carrying_for(e, &self.share, &splits, AHEAD * geometry.threads, &carried);
+            let mut ahead = Vec::new();
+            for number in 0..AHEAD {
+                let e = self.evaluator.e();
+                let shift = index(e, number * geometry.threads);
+                let split = index_op(e, "arith.addi", &open.variable, &shift);
+                let valid = e.op(format_args!("arith.cmpi ult, {split}, {splits} : index"));
+                let split = index_op(e, "arith.minui", &split, &last);
+                let mut partial = Vec::new();
+                for (ty, offset) in types.iter().zip(self.scratch.offsets(accumulator)) {
+                    let at = self.partial(*offset, &split, ty);
+                    partial.push(read_from(self.evaluator.e(), &at, GLOBAL, ty, width));
+                }
+                ahead.push((valid, partial));
             }
-            let parts: Parts = open.carried.iter().map(|c| c.value.clone()).collect();
-            let next = accumulator.take_partial(&mut self.evaluator, width, &parts, &partial)?;
+            let mut next: Parts = open.carried.iter().map(|c| c.value.clone()).collect();
+            for (valid, mut partial) in ahead {
+                for (part, identity) in partial.iter_mut().zip(&carried) {
+                    let (value, ty) = (&identity.value, &identity.ty);
+                    *part =
+                        self.evaluator.e().op(format_args!("arith.select {valid}, {part}, {value} : {ty}"));
+                }
+                next = accumulator.take_partial(&mut self.evaluator, width, &next, &partial)?;
+            }
             let next: Vec<_> = next
                 .into_iter()
                 .zip(&carried)
