@@ -12,6 +12,7 @@ mod partial;
 mod walk;
 
 use super::payload;
+use crate::nvptx::chunk::bytes_of;
 use crate::{LoweringError, Payload};
 use accumulator::Accumulator;
 use burn_mlir_ir::{Block, COUNTER_WORDS, Instr, ParamMode, Phase, Program, Store};
@@ -66,12 +67,14 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
             let symbol = if last { "row".into() } else { format!("partial{level}") };
             let mut kernel = Kernel::new(block, &geometry, &scratch, symbol);
             kernel.combine_levels(&levels[..level])?;
-            let early: &[&Store] = if level == 0 { &early } else { &[] };
-            let walked = kernel.walk_split(&levels[level], early)?;
-            let edges = kernel.walk_edge(&levels[level], early)?;
-            for ((accumulator, parts), edge) in levels[level].iter().zip(walked).zip(edges) {
-                let parts = kernel.across_threads(accumulator, parts, edge)?;
-                kernel.leave(accumulator, &parts);
+            for (number, group) in together(&levels[level], geometry.width).into_iter().enumerate() {
+                let early: &[&Store] = if level == 0 && number == 0 { &early } else { &[] };
+                let walked = kernel.walk_split(group, early)?;
+                let edges = kernel.walk_edge(group, early)?;
+                for ((accumulator, parts), edge) in group.iter().zip(walked).zip(edges) {
+                    let parts = kernel.across_threads(accumulator, parts, edge)?;
+                    kernel.leave(accumulator, &parts);
+                }
             }
             if last && !narrow.is_empty() {
                 kernel.open_last();
@@ -128,6 +131,28 @@ fn levels(block: &Block) -> Vec<Vec<Accumulator>> {
         }
     }
     levels
+}
+
+/// Registers that accumulators of one walk may take.
+const WALK_REGISTERS: usize = 48;
+
+/// The reductions of a level that a walk takes together: as many as there are registers for.
+fn together(level: &[Accumulator], width: usize) -> Vec<&[Accumulator]> {
+    let registers = |accumulator: &Accumulator| {
+        accumulator.types().iter().map(|ty| width * bytes_of(ty).div_ceil(4)).sum::<usize>()
+    };
+    let (mut groups, mut rest) = (Vec::new(), level);
+    while !rest.is_empty() {
+        let mut taken = 0;
+        let fits = |accumulator: &&Accumulator| {
+            taken += registers(accumulator);
+            taken <= WALK_REGISTERS
+        };
+        let (group, others) = rest.split_at(rest.iter().take_while(fits).count().max(1));
+        groups.push(group);
+        rest = others;
+    }
+    groups
 }
 
 /// Which statements a reduction is part of.
