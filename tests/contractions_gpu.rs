@@ -266,6 +266,48 @@ fn epilogues() {
     }
 }
 
+/// More tiles than a GPU computes at a time: one is finished while the next is multiplied. Rows here and there are
+/// compared with f64 arithmetic, all of them between host and GPU.
+#[test]
+fn long_epilogues_of_many_tiles() {
+    let [m, n, k] = [3000, 2104, 600];
+    let (a, b, bias) = (eighths(m * k, 17), eighths(k * n, 18), eighths(n, 19));
+    let scale = 0.03125f32;
+    let mut of_devices: Vec<Vec<Vec<f64>>> = Vec::new();
+    let collected = std::cell::RefCell::new(&mut of_devices);
+    each(|| {
+        let dtype = DType::BF16;
+        let product = Mlir::float_matmul(tensor(&a, [m, k], dtype), tensor(&b, [k, n], dtype));
+        let sum =
+            Mlir::float_add(Mlir::float_mul_scalar(product, scale.into()), tensor(&bias, [1, n], dtype));
+        let gelu = <Mlir as burn_backend::ops::ActivationOps<Mlir>>::gelu(sum.clone());
+        let ours = [sum, gelu].map(values);
+        for row in (0..m).step_by(271).chain([m - 1]) {
+            let sums = product_of_row(&a[row * k..][..k], &b, n);
+            for (column, &product) in sums.iter().enumerate() {
+                let at = row * n + column;
+                // Every step is rounded.
+                let product = rounded(rounded(product as f64 / 64.0, dtype) * scale as f64, dtype);
+                let sum = rounded(product + bias[column] as f64 / 8.0, dtype);
+                assert_eq!(ours[0][at], sum, "sum {at}");
+                let gelu = sum * 0.5 * (1.0 + erf(sum / 2f64.sqrt()));
+                let bound = gelu.abs() * 2f64.powi(-8) + 1e-6;
+                assert!((ours[1][at] - gelu).abs() <= bound, "{at}: {}, should be {gelu}", ours[1][at]);
+            }
+        }
+        collected.borrow_mut().push(ours.to_vec());
+    });
+    for (first, other) in of_devices.iter().zip(of_devices.iter().skip(1)) {
+        for (first, other) in first.iter().zip(other) {
+            same("host and GPU", other, first.iter().copied());
+        }
+    }
+}
+
+fn product_of_row(a: &[i32], b: &[i32], n: usize) -> Vec<i32> {
+    product(a, b, [1, n, a.len()])
+}
+
 /// The error function by its series and continued fraction.
 fn erf(x: f64) -> f64 {
     let size = x.abs();

@@ -1,11 +1,12 @@
 //! Contractions for Hopper: warpgroup matrix instructions fed by the copy engine.
 //!
 //! A block of threads walks over tiles of the result ([`plan`], [`place`]). One warp copies slices of both
-//! operands to workgroup memory ([`producer`]), in the layout that one or two warpgroups multiply them
-//! from ([`consumer`], [`products`], [`descriptor`], [`fragment`]); a ring of barriers ([`ring`]) lets the copies of the next slices, and of the
-//! next tile, run ahead. The accumulators stay in registers for the statements after the contraction
-//! ([`epilogue`]), once the parts of a sum that was cut are added ([`splits`]); 16-bit results leave by the copy engine, too ([`results`]).
-//! Operands that it cannot walk are copied first ([`packing`]).
+//! operands to workgroup memory ([`producer`]), in the layout that one or two warpgroups multiply them from
+//! ([`consumer`], [`products`], [`descriptor`], [`fragment`]); a ring of barriers ([`ring`]) lets the copies of the
+//! next slices, and of the next tile, run ahead. The accumulators stay in registers for the statements after the
+//! contraction ([`epilogue`]), once the parts of a sum that was cut are added ([`splits`]); results whose rows or
+//! columns are contiguous leave by the copy engine, too ([`results`]). Operands that it cannot walk are copied
+//! first ([`packing`]).
 
 mod consumer;
 mod descriptor;

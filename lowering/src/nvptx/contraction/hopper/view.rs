@@ -7,7 +7,7 @@ use burn_mlir_ir::{Access, DType, ParamId, Swizzle, TensorMap};
 const MAX_RANK: usize = 5;
 
 /// Extents and strides a tensor map can have, less than.
-const SIZE_LIMIT: i64 = 1 << 32;
+const SIZE_LIMIT: i64 = 1 << 31;
 const STRIDE_LIMIT: i64 = 1 << 40;
 
 /// Bytes addresses and strides are multiples of.
