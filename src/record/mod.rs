@@ -170,9 +170,10 @@ pub(crate) fn into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError
     fail_captures(&CaptureError::Read);
     let mut storage = tensor.state.compute()?;
     if !storage.layout.is_contiguous() {
-        // A cast to its own type is a computation, so its result is laid out row-major.
-        let dense = record(tensor.device, Op::Cast, &[&tensor], tensor.dtype, tensor.ir_shape());
-        storage = dense.state.compute()?;
+        // A cast to its own type is a computation, whose result has no gaps if it is one row.
+        let row = Shape::from([tensor.shape.iter().product::<usize>()]);
+        let flat = record(tensor.device, Op::Reshape, &[&tensor], tensor.dtype, row.clone());
+        storage = record(tensor.device, Op::Cast, &[&flat], tensor.dtype, row).state.compute()?;
     }
     let size = tensor.dtype.size();
     let mut values = vec![0; tensor.shape.iter().product::<usize>() * size];
