@@ -22,6 +22,10 @@ impl<'b> Float<'b> {
         Float { id, ..self }
     }
 
+    fn is_for_gpu(self) -> bool {
+        self.builder.emitter.borrow().is_for_gpu()
+    }
+
     fn two(self, op: &str, other: Float<'b>) -> Float<'b> {
         self.make(format!("{op} {}, {} : {}", self.name(), other.name(), self.width.float()))
     }
@@ -45,7 +49,7 @@ impl<'b> Float<'b> {
     /// 2^122, the quotient at most 2^64; numbers whose quotient is subnormal must have been tried. The same bits as a
     /// division, which on GPUs has a branch for what else operands could be.
     pub fn quotient(self, divisor: Float<'b>) -> Float<'b> {
-        if self.width == Width::Double || !self.builder.emitter.borrow().is_for_gpu() {
+        if self.width == Width::Double || !self.is_for_gpu() {
             return self / divisor;
         }
         self.make(format!("arith.divf {}, {} fastmath<contract> : f32", self.name(), divisor.name()))
@@ -91,15 +95,22 @@ impl<'b> Float<'b> {
         self.two("arith.minimumf", other)
     }
 
-    /// At most `bound`; NaN stays. Written as the one comparison that x86's `min` makes.
+    /// At most `bound`; NaN stays. Written as the one comparison that x86's `min` makes, or as the instruction that
+    /// GPUs have.
     pub fn at_most(self, bound: f64) -> Float<'b> {
         let bound = self.constant(bound);
+        if self.width == Width::Single && self.is_for_gpu() {
+            return self.minimum(bound);
+        }
         bound.lt(self).select(bound, self)
     }
 
-    /// At least `bound`; NaN stays. Written as the one comparison that x86's `max` makes.
+    /// At least `bound`; NaN stays. Written as [`at_most`](Self::at_most) is.
     pub fn at_least(self, bound: f64) -> Float<'b> {
         let bound = self.constant(bound);
+        if self.width == Width::Single && self.is_for_gpu() {
+            return self.maximum(bound);
+        }
         bound.gt(self).select(bound, self)
     }
 
