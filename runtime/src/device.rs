@@ -117,7 +117,7 @@ impl Device {
     }
 
     /// CUDA: machine code (a cubin) of a text of PTX for this device, for a
-    /// [`CudaKernel`](crate::CudaKernel). It takes the driver some 50 to 500 milliseconds.
+    /// [`CudaKernel`](crate::CudaKernel); or the text again, if it is better compiled when it is loaded. It takes the driver some 50 to 500 milliseconds.
     ///
     /// Fails with [`Assemble`](RuntimeError::Assemble) if the driver does not accept the text.
     pub fn assemble(&self, ptx: &str) -> Result<Vec<u8>, RuntimeError> {

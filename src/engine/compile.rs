@@ -44,25 +44,40 @@ impl Compiler {
     pub(super) fn kernels(&self, plan: &Plan) -> Result<Vec<burn_mlir_runtime::Kernel>, MlirError> {
         let requests = plan.kernels.iter().map(|kernel| request(kernel, &self.goal)).collect();
         let codes = self.jit.get_or_compile_many(requests);
-        let load = |(code, kernel): (Result<Arc<Code>, _>, &Kernel)| match code {
-            Ok(code) => self.loaded(code, kernel),
-            Err(error) => Err(failure(kernel, &error)),
+        let load = |(code, kernel): &(Result<Arc<Code>, _>, &Kernel)| match code {
+            Ok(code) => self.loaded(code.clone(), kernel),
+            Err(error) => Err(failure(kernel, error)),
         };
-        codes.into_iter().zip(&plan.kernels).map(load).collect()
+        let all: Vec<_> = codes.into_iter().zip(&plan.kernels).collect();
+        if self.goal.assembler.is_none() {
+            return all.iter().map(load).collect();
+        }
+        // A driver may have to compile what it loads.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(all.len()).max(1);
+        std::thread::scope(|scope| {
+            let share = |first: usize| all.iter().skip(first).step_by(threads).map(load).collect::<Vec<_>>();
+            let others: Vec<_> = (1..threads).map(|first| scope.spawn(move || share(first))).collect();
+            let mut shares = vec![share(0).into_iter()];
+            for other in others {
+                shares
+                    .push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)).into_iter());
+            }
+            (0..all.len()).filter_map(|index| shares[index % threads].next()).collect()
+        })
     }
 
     fn loaded(&self, code: Arc<Code>, kernel: &Kernel) -> Result<burn_mlir_runtime::Kernel, MlirError> {
         let address = Arc::as_ptr(&code) as usize;
-        let mut loaded = self.loaded.lock();
-        if let Some((_, known)) = loaded.get(&address) {
+        if let Some((_, known)) = self.loaded.lock().get(&address) {
             return Ok(known.clone());
         }
         let made = load(code.clone(), kernel)?;
         if let burn_mlir_runtime::Kernel::Cuda(cuda) = &made {
             self.device.load(cuda).map_err(|error| failure(kernel, &error))?;
         }
-        loaded.insert(address, (code, made.clone()));
-        Ok(made)
+        let mut loaded = self.loaded.lock();
+        let (_, known) = loaded.entry(address).or_insert_with(|| (code, made));
+        Ok(known.clone())
     }
 }
 

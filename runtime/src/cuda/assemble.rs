@@ -16,8 +16,17 @@ const LOG_BYTES: usize = 16 << 10;
 /// Added to the number of a target that is specific to its architecture, as `sm_90a`.
 const SPECIFIC: usize = 0x10000;
 
-/// Machine code of the context's device for a text of PTX.
+/// Moves registers between the warpgroups of a block of threads.
+const MOVES_REGISTERS: &str = "setmaxnreg";
+
+/// Machine code of the context's device for a text of PTX; the text itself, for the driver to compile when it is
+/// loaded, if it moves registers. Machine code is only to be had from the driver's linker, and what is to be linked is
+/// compiled without knowing how many registers a thread starts with: those moves are ignored then, registers spill
+/// and matrix instructions wait for each other, which halves the speed.
 pub(super) fn assemble(context: &Context, ptx: &str) -> Result<Vec<u8>, RuntimeError> {
+    if ptx.contains(MOVES_REGISTERS) {
+        return Ok(ptx.as_bytes().to_vec());
+    }
     let error = |log: String| RuntimeError::Assemble { device: context.id(), log };
     let text = CString::new(ptx).map_err(|_| error("the text contains a zero byte".into()))?;
     context.enter()?;
