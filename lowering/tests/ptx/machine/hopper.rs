@@ -52,6 +52,10 @@ pub fn flattened(ptx: &str) -> String {
         if let Some(wait) = find("mbarrier.try_wait") {
             return format!("{};", wait.replacen("try_wait", "wait", 1).replace(" p,", ""));
         }
+        if let (Some(arrive), Some(test)) = (find("mbarrier.arrive"), find("setp.eq.u32 p, ")) {
+            let position = test.trim_start_matches("setp.eq.u32 p, ").trim_end_matches(", 0");
+            return format!("{};", arrive.replacen("arrive", "arrive.first", 1) + ", " + position);
+        }
         let adds = find("setp.ne.b32 p, 1").is_some();
         let product = find("wgmma.mma_async").expect("a matrix instruction");
         format!("{};", product.replace(", p,", if adds { ", 1," } else { ", 0," }))
@@ -140,6 +144,8 @@ pub fn run_block(mut block: Block<'_>, maps: &[(TensorMap, u64)]) {
                     barriers.insert(operands[0], Barrier { count, pending: count, ..Barrier::default() });
                     true
                 }
+                // Only if its last operand is 0.
+                "mbarrier" if all("first") && operands.last() != Some(&0) => true,
                 "mbarrier" if part(0) == Some("arrive") => {
                     let barrier = barriers.get_mut(&operands[1]).expect("a barrier");
                     barrier.bytes += if all("expect_tx") { operands[2] as i64 } else { 0 };
