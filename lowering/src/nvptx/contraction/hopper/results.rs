@@ -76,7 +76,7 @@ impl Results {
     /// Decides for all stores.
     pub fn of(problem: &Problem<'_>) -> Self {
         let mut results = Self::default();
-        if problem.line.is_some() {
+        if problem.line.is_some_and(|line| !line.is_multiple_of(COLUMNS)) {
             // Tiles of whole lines are not those of the boxes that leave by the copy engine.
             results.staged = vec![None; problem.block.stores.len()];
             results.demand.cost = cost(problem) + STORE_COST * problem.block.stores.len();

@@ -19,8 +19,9 @@ use crate::nvptx::chunk::Evaluator;
 use crate::nvptx::writer::WORKGROUP;
 use burn_mlir_ir::{Block, Phase, Program};
 
-/// Threads that a multiprocessor is to have registers for.
+/// Threads that a multiprocessor is to have registers for, at least; twice as many where each has few accumulators.
 const RESIDENT_THREADS: usize = 256;
+const FEW_ACCUMULATORS: usize = 32;
 
 /// Points along columns that a warp multiplies at once.
 const COLUMNS: usize = 8;
@@ -84,7 +85,10 @@ impl<'a> Kernel<'a> {
         };
         let shared_bytes = parts.bytes(tile.accumulators()) as u64;
         let program = Program { phases: vec![phase], shared_bytes, worker_bytes: 0 };
-        self.evaluator.kernel.keep_resident((RESIDENT_THREADS / tile.threads()).max(1));
+        let few =
+            tile.accumulators() <= FEW_ACCUMULATORS && self.readings.iter().all(|reading| reading.direct);
+        let resident = if few { 2 * RESIDENT_THREADS } else { RESIDENT_THREADS };
+        self.evaluator.kernel.keep_resident((resident / tile.threads()).max(1));
         Ok((self.evaluator.kernel.finish(), program))
     }
 
