@@ -23,6 +23,9 @@ const RESIDENT_THREADS: usize = 512;
 /// The same where tiles are cut: addresses of single rows and columns take registers.
 const RESIDENT_THREADS_RAGGED: usize = 384;
 
+/// And of 8-byte elements.
+const RESIDENT_THREADS_WIDE: usize = 256;
+
 /// Threads of a warp.
 const WARP: usize = 32;
 
@@ -114,7 +117,11 @@ impl<'a> Kernel<'a> {
         let program = Program { phases: vec![phase], shared_bytes, worker_bytes: 0 };
         // The assembler would rather have more blocks and fewer registers.
         let exact = !geometry.rows.ragged() && !geometry.columns.ragged();
-        let resident = if exact { RESIDENT_THREADS } else { RESIDENT_THREADS_RAGGED };
+        let resident = match (exact, self.contraction.accumulator.size()) {
+            (true, _) => RESIDENT_THREADS,
+            (_, 8) => RESIDENT_THREADS_WIDE,
+            _ => RESIDENT_THREADS_RAGGED,
+        };
         self.evaluator.kernel.keep_resident((resident / threads).max(1));
         Ok((self.evaluator.kernel.finish(), program))
     }
