@@ -3,7 +3,8 @@
 //! Reductions have levels: those of one level depend on those before. For each level the threads that
 //! share a row walk over its steps once; where a row is short, its values stay in registers between
 //! the walks. Then results are stored. Few long rows are split over several blocks: a kernel for each
-//! level leaves partial results in scratch memory, which the kernels after it combine.
+//! level leaves partial results in scratch memory, which the kernels after it combine, or for the last level the
+//! last block to come. What no reduction is part of is stored on the first walk.
 
 mod accumulator;
 mod geometry;

@@ -1,0 +1,150 @@
+//! Scatters, sorts and scans.
+
+use super::{Numbers, bits, f32s, i32s, to_f32s, to_i32s};
+use crate::machine::{Buffer, Ran, run};
+
+/// Scatter of `[lists, size, inner]` along the middle; indices the same for all of `inner` if `shared`.
+fn scatter(op: &str, [lists, size, inner]: [usize; 3], extent: usize, shared: bool, bad: bool) {
+    let mut numbers = Numbers(size as u64);
+    let data = numbers.floats(lists * extent * inner);
+    let updates = numbers.floats(lists * size * inner);
+    let width = if shared { 1 } else { inner };
+    let mut indices: Vec<i32> =
+        (0..lists * size * width).map(|_| (numbers.next() as usize % extent) as i32).collect();
+    if bad {
+        indices[size / 2] = -1;
+        indices[size / 3] = extent as i32;
+    }
+    let mut expected = data.clone();
+    for list in 0..lists {
+        for step in 0..size {
+            for at in 0..inner {
+                let index = indices[(list * size + step) * width + if shared { 0 } else { at }];
+                if index < 0 || index as usize >= extent {
+                    continue;
+                }
+                let update = updates[(list * size + step) * inner + at];
+                let old = &mut expected[(list * extent + index as usize) * inner + at];
+                *old = match op {
+                    "add" => *old + update,
+                    "assign" => update,
+                    "max" => old.max(update),
+                    _ => panic!(),
+                };
+            }
+        }
+    }
+    let index_strides =
+        if shared { format!("{size}, 1, 0") } else { format!("{}, {inner}, 1", size * inner) };
+    let text = format!(
+        "scatter {op} f32 at i32 {{
+  shape [{lists}, {size}, {inner}] axis 1 extent {extent}
+  data [{}, {inner}, 1]
+  indices [{index_strides}]
+  updates [{}, {inner}, 1]
+}}",
+        extent * inner,
+        size * inner
+    );
+    let Ran { buffers, status } = run(&text, vec![f32s(&data), i32s(&indices), f32s(&updates)], &[]);
+    assert_eq!(status, u32::from(bad), "{text}");
+    assert_eq!(to_f32s(&buffers[0]), expected, "{text}");
+}
+
+#[test]
+fn scatters() {
+    for op in ["add", "assign", "max"] {
+        scatter(op, [2, 5, 3], 7, true, false);
+        scatter(op, [3, 100, 5], 11, true, true);
+        scatter(op, [1, 700, 3], 5000, true, false);
+        scatter(op, [2, 300, 2], 20, false, true);
+        scatter(op, [1, 2500, 1], 3, true, false);
+        scatter(op, [1, 33, 1], 1, true, false);
+    }
+    // Runs over chunks of several parts.
+    scatter("add", [1, 9000, 120], 2, true, false);
+}
+
+fn sort(rows: usize, size: usize, descending: bool, positions: bool, distinct: u64) {
+    let mut numbers = Numbers(size as u64);
+    let mut input: Vec<f32> = (0..rows * size).map(|_| (numbers.next() % distinct) as f32 - 3.0).collect();
+    for place in (0..input.len()).step_by(7) {
+        input[place] = [f32::NAN, -f32::NAN, -0.0, 0.0, f32::INFINITY, f32::NEG_INFINITY][place / 7 % 6];
+    }
+    let mut expected = Vec::new();
+    for row in input.chunks(size) {
+        let mut order: Vec<usize> = (0..size).collect();
+        order.sort_by(|&a, &b| {
+            let order = match (row[a].is_nan(), row[b].is_nan()) {
+                (false, false) => row[a].partial_cmp(&row[b]).unwrap(),
+                (a, b) => a.cmp(&b),
+            };
+            if descending { order.reverse() } else { order }
+        });
+        expected.extend(order);
+    }
+    let order = if descending { "descending " } else { "" };
+    let result = if positions { " to i32" } else { "" };
+    let text = format!(
+        "sort {order}f32{result} {{\n  shape [{rows}, {size}] axis 1\n  input [{size}, 1]\n  output [{size}, 1]\n}}"
+    );
+    let output = vec![0u8; 4 * input.len()];
+    let ran = run(&text, vec![f32s(&input), output.into()], &[]);
+    if positions {
+        let expected: Vec<i32> = expected.iter().map(|&place| place as i32).collect();
+        assert_eq!(to_i32s(&ran.buffers[1]), expected, "{text}");
+    } else {
+        let expected: Vec<f32> =
+            expected.iter().enumerate().map(|(at, place)| input[at / size * size + place]).collect();
+        assert_eq!(bits(&to_f32s(&ran.buffers[1])), bits(&expected), "{text}");
+    }
+}
+
+#[test]
+fn sorts() {
+    sort(3, 1, false, true, 5);
+    sort(40, 9, false, true, 4);
+    sort(2, 1000, true, true, 100);
+    sort(3, 2048, false, false, 100000);
+    sort(1, 2049, true, false, 100);
+    sort(2, 10000, false, true, 50);
+    sort(1, 17000, false, false, 1 << 20);
+}
+
+fn scan(shape: [usize; 3], op: &str) {
+    let [outer, size, inner] = shape;
+    let mut numbers = Numbers(size as u64);
+    let input = numbers.floats(outer * size * inner);
+    let mut expected = input.clone();
+    for at in 0..outer {
+        for step in 1..size {
+            for column in 0..inner {
+                let place = (at * size + step) * inner + column;
+                let before = expected[place - inner];
+                expected[place] = if op == "sum" { before + input[place] } else { before.max(input[place]) };
+            }
+        }
+    }
+    let strides = format!("[{}, {inner}, 1]", size * inner);
+    let text =
+        format!("scan {op} f32 {{\n  shape {shape:?} axis 1\n  input {strides}\n  output {strides}\n}}");
+    for shift in [0, 4] {
+        let output = Buffer { bytes: vec![0; 4 * input.len()], origin: 0, shift };
+        let ran = run(&text, vec![f32s(&input), output], &[]);
+        assert_eq!(to_f32s(&ran.buffers[1]), expected, "{text}");
+    }
+}
+
+#[test]
+fn scans() {
+    for op in ["sum", "max"] {
+        scan([5, 1, 1], op);
+        scan([7, 3, 1], op);
+        scan([9, 100, 1], op);
+        scan([3, 1024, 1], op);
+        scan([2, 2051, 1], op);
+        scan([1, 50000, 1], op);
+        scan([1, 100, 40], op);
+        scan([2, 3000, 9], op);
+    }
+}
