@@ -28,6 +28,13 @@ pub(super) fn words(e: &mut Emitter, op: &str, a: &Value, b: &Value) -> Value {
     e.op(format_args!("{op} {a}, {b} : i32"))
 }
 
+/// An `index` constant that optimisations do not see.
+pub(super) fn opaque(e: &mut Emitter, value: usize) -> Value {
+    let value =
+        e.op(format_args!("llvm.inline_asm asm_dialect = att \"mov.b32 $0, {value};\", \"=r\" : () -> i32"));
+    widened(e, &value)
+}
+
 /// An `index` as an `i32`, which it must fit.
 pub(super) fn narrowed(e: &mut Emitter, a: &Value) -> Value {
     e.op(format_args!("arith.index_castui {a} : index to i32"))

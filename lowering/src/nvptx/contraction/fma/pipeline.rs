@@ -1,7 +1,7 @@
 //! The loop over the sum where slices of both operands are copied to workgroup memory as they are, some ahead of the
 //! one whose products are summed.
 
-use super::super::asm::{commit, shared_address, shared_pointer, wait, with_word, word, words};
+use super::super::asm::{commit, opaque, shared_address, shared_pointer, wait, with_word, word, words};
 use super::super::copy::{Copies, Extent, Layout};
 use super::super::reading::{CHUNK_BYTES, Reading};
 use super::geometry::{Geometry, Side};
@@ -58,7 +58,8 @@ impl Kernel<'_> {
         // The slices of this block.
         let per_part = geometry.part_slices();
         let begin = scaled(e, &self.part, (per_part * geometry.depth) as i64);
-        let mut count = index(e, per_part);
+        // As a constant 1 it would leave no loop, and code that reads a whole slice before it multiplies any.
+        let mut count = if per_part == 1 { opaque(e, 1) } else { index(e, per_part) };
         if !geometry.slices().is_multiple_of(per_part) {
             let from = scaled(e, &self.part, per_part as i64);
             let all = index(e, geometry.slices());
