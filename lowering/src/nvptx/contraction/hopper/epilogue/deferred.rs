@@ -60,6 +60,10 @@ impl Finisher<'_> {
         let Some(staging) = &self.staging else { return Ok(()) };
         let dtype = kernel.problem.result_type();
         let e = kernel.e();
+        // The assembler would put what follows between the matrix instructions, and the matrix unit would wait for
+        // what was loaded.
+        let all = e.op("arith.constant -1 : i32");
+        e.line(format_args!("nvvm.bar.warp.sync {all} : i32"));
         let at = staging.step(e, step);
         let kept = staging.read(e, &at);
         let mut results = Vec::new();
