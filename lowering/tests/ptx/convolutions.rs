@@ -94,3 +94,40 @@ fn whole_lines() {
     convolution([2, 64, 8], [5, 64], 1, 64, "bf16");
     convolution([2, 128, 8], [8, 64], 1, 256, "bf16");
 }
+
+/// The gradient of a weight: summed over images, lines and the windows of a line.
+#[test]
+fn sums_of_windows() {
+    let ([batch, filters, channels], [height, width]) = ([2, 64, 16], [6, 16]);
+    let (rows, line) = (height + 2, width + 2);
+    let (x, x_bytes) = numbers(batch * rows * line * channels, 3);
+    let (g, g_bytes) = numbers(batch * filters * height * width, 4);
+    let (row, plane, run) = (line * channels, height * width, 3 * channels);
+    let text = format!(
+        "block [p {filters}, p 3, p {run}, r {batch}, r {height}, r {width}] () {{
+  @0 = in bf16 align 64
+  @1 = in bf16 align 64
+  @2 = out bf16 align 64
+  %0 = load @0 [{plane}, 0, 0, {image}, {width}, 1] : bf16
+  %1 = load @1 [0, {row}, 1, {padded}, {row}, {channels}] : bf16
+  %2 = contract %0, %1 : bf16
+  store %2 -> @2 [{all}, {run}, 1, 0, 0, 0]
+}}",
+        image = filters * plane,
+        padded = rows * row,
+        all = 3 * run,
+    );
+    let target = Target::Nvptx(NvptxTarget::new("sm_90a", Some(2)));
+    let out = vec![0xff; filters * 3 * run * 2];
+    let Ran { buffers, .. } = run_on(&target, &text, vec![g_bytes.into(), x_bytes.into(), out.into()], &[]);
+    for (at, bytes) in buffers[2].chunks(2).enumerate() {
+        let (o, i, jc) = (at / (3 * run), at / run % 3, at % run);
+        let mut sum = 0;
+        for (n, y, x0) in (0..batch * plane).map(|p| (p / plane, p / width % height, p % width)) {
+            let input = ((n * rows + y + i) * line + x0) * channels + jc;
+            sum += g[((n * filters + o) * height + y) * width + x0] * x[input];
+        }
+        let value = bf16(u16::from_le_bytes([bytes[0], bytes[1]]));
+        assert_eq!(value, rounded(sum as f32), "filter {o}, line {i}, column and channel {jc}");
+    }
+}
