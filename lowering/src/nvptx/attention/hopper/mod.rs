@@ -1,7 +1,7 @@
 //! Attention on Hopper for f16 and bf16: warpgroup matrix instructions fed by the copy engine.
 //!
 //! A block of threads stays for the whole launch and draws tiles of queries from a counter. Its first
-//! warpgroup copies ([`producer`]); the others compute 64 queries each ([`consumer`], [`softmax`],
+//! warpgroup copies ([`producer`]); the others compute 64 queries each ([`consumer`], [`products`], [`softmax`],
 //! [`scores`], [`epilogue`]). Copies and computation meet at barriers of three rings of buffers ([`kernel`]).
 
 mod code;
@@ -10,6 +10,7 @@ mod epilogue;
 mod kernel;
 mod maps;
 mod producer;
+mod products;
 mod scores;
 mod softmax;
 mod tiling;
