@@ -221,3 +221,50 @@ fn operands_in_rows_of_odd_length() {
     let emitted = check_for(&product([768, 3072, 8192], [true, false], "flex32"), "sm_90a");
     assert!(emitted.ptx.contains("entry copy_right") && emitted.ptx.contains("wgmma"), "{}", emitted.ptx);
 }
+
+/// A residual that is updated in place, values of rows and columns, a scalar, and results of other types, some of
+/// them transposed.
+#[test]
+fn several_results() {
+    let kernel = |m: usize, n: usize, k: usize| {
+        format!(
+            "block [p {m}, p {n}, r {k}] (f32) {{
+  @0 = in bf16 align 64
+  @1 = in bf16 align 64
+  @2 = in f32 align 64
+  @3 = in bf16 align 2
+  @4 = inout bf16 align 64
+  @5 = out f32 align 64
+  @6 = out bool align 64
+  @7 = out f16 align 64
+  %0 = load @0 [{k}, 0, 1] : bf16
+  %1 = load @1 [0, {k}, 1] : bf16
+  %2 = contract %0, %1 : bf16
+  %3 = cast %2 : f32
+  %4 = scalar $0 : f32
+  %5 = mul %3, %4 : f32
+  %6 = load @2 [1, 0, 0] : f32
+  %7 = add %5, %6 : f32
+  %8 = load @3 [0, 1, 0] : bf16
+  %9 = cast %8 : f32
+  %10 = mul %7, %9 : f32
+  %11 = load @4 [{n}, 1, 0] : bf16
+  %12 = cast %10 : bf16
+  %13 = add %11, %12 : bf16
+  %14 = lt %7, %10 : bool
+  %15 = tanh %13 : bf16
+  %16 = select %14, %15, %13 : bf16
+  %17 = cast %16 : f16
+  store %16 -> @4 [{n}, 1, 0]
+  store %10 -> @5 [{n}, 1, 0]
+  store %14 -> @6 [{n}, 1, 0]
+  store %17 -> @7 [1, {m}, 0]
+}}"
+        )
+    };
+    for (m, n, k) in
+        [(128, 256, 512), (4096, 4096, 2048), (1000, 1111, 520), (4096, 2050, 1032), (256, 128, 8192)]
+    {
+        check(&kernel(m, n, k));
+    }
+}
