@@ -7,13 +7,16 @@ use crate::emit::{Emitter, Value};
 use crate::host::lanes::Form;
 use crate::host::tiles::{delinearize, index, index_op};
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::{Access, Block, Instr, Operand, ParamId, Phase, Program};
+use burn_mlir_ir::{Access, BinaryOp, Block, Instr, Operand, ParamId, Phase, Program, UnaryOp};
 
 /// Threads of a block.
 const THREADS: usize = 256;
 
 /// Elements a thread computes, where that leaves enough blocks.
 const THREAD_ELEMENTS: usize = 16;
+
+/// Statements of a block that is [light](is_light) at most.
+const FEW_STATEMENTS: usize = 24;
 
 /// Chunks of a row from which on the elements that fill none are few.
 const LONG_ROW: usize = 64;
@@ -104,6 +107,14 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         map.compute(&[part])?;
         map.evaluator.e().close("}");
     }
+    if has_known_registers(block) {
+        let resident = match (is_light(block), accesses(block).len()) {
+            (true, 0..=3) => 6,
+            (true, _) => 4,
+            _ => 2,
+        };
+        map.evaluator.kernel.keep_resident(resident);
+    }
     let phase =
         Phase { symbol: "map".into(), grid: [x, y, 1], block: [THREADS as u32, 1, 1], ..Phase::default() };
     let program = Program { phases: vec![phase], shared_bytes: 0, worker_bytes: 0 };
@@ -192,6 +203,39 @@ pub(super) fn accesses(block: &Block) -> Vec<(&Access, usize)> {
     let stores = stores.map(|store| (&store.access, block.body[store.value.0 as usize].dtype.size()));
     // What is written matters more than what is read: writes are not cached.
     loads.chain(stores.clone()).chain(stores).collect()
+}
+
+/// Whether values of a block are of the sizes for which it is known how many registers chunks of them take.
+pub(super) fn has_known_registers(block: &Block) -> bool {
+    block.body.iter().all(|statement| statement.dtype.size() <= 4)
+        && block.params.iter().all(|param| param.dtype.size() > 1)
+}
+
+/// Whether a block is short and has no function that takes many registers.
+pub(super) fn is_light(block: &Block) -> bool {
+    use UnaryOp::*;
+    let light = |instr: &Instr| match instr {
+        Instr::Unary(op, _) => matches!(
+            op,
+            Neg | Abs
+                | Sign
+                | Recip
+                | Exp
+                | Sqrt
+                | Rsqrt
+                | Tanh
+                | Sigmoid
+                | Floor
+                | Ceil
+                | Round
+                | Trunc
+                | Not
+        ),
+        Instr::Binary(op, ..) => !matches!(op, BinaryOp::Pow | BinaryOp::Atan2 | BinaryOp::Rem),
+        Instr::Random { .. } | Instr::Gather(_) => false,
+        _ => true,
+    };
+    block.body.len() <= FEW_STATEMENTS && block.body.iter().all(|statement| light(&statement.instr))
 }
 
 /// Whether every access that is contiguous along a dimension can be made by chunks of a width wherever a row begins.

@@ -1,6 +1,6 @@
 //! How the rows of a block that reduces are spread over blocks of threads.
 
-use crate::nvptx::map::{chunk_width, lane_dimension};
+use crate::nvptx::map::{chunk_width, has_known_registers, is_light, lane_dimension};
 use crate::nvptx::{ACCESS_BYTES, ENOUGH_BLOCKS, WARP};
 use burn_mlir_ir::{Access, Block, DimKind, Instr, ParamId};
 
@@ -9,6 +9,12 @@ const REGISTER_STEPS: usize = 8;
 
 /// Elements of a thread that stay in registers.
 const REGISTER_ELEMENTS: usize = 64;
+
+/// Registers of a multiprocessor.
+const REGISTERS: usize = 64 << 10;
+
+/// Reductions of a block for whose accumulators there are registers in any case.
+const FEW_REDUCTIONS: usize = 2;
 
 /// Threads of all blocks that share few rows.
 const ENOUGH_THREADS: usize = ENOUGH_BLOCKS * 512;
@@ -119,6 +125,22 @@ impl Geometry {
             registers,
             leader,
         }
+    }
+
+    /// Blocks that a multiprocessor should hold, if registers suffice as far as one can tell: an assembler that is
+    /// told nothing may give every thread all it can use.
+    pub fn resident(&self, block: &Block) -> Option<usize> {
+        let elements = if self.registers { self.steps.div_ceil(self.threads) * self.width } else { 0 };
+        let reductions =
+            block.body.iter().filter(|s| matches!(s.instr, Instr::Reduce(..) | Instr::ArgReduce(..))).count();
+        let registers = match (self.registers, elements) {
+            _ if !has_known_registers(block) || reductions > FEW_REDUCTIONS => return None,
+            _ if !is_light(block) => 128,
+            (false, _) => 64,
+            (true, 0..=16) => 40,
+            (true, _) => 96,
+        };
+        Some((REGISTERS / registers / self.block_threads()).max(1))
     }
 
     /// Steps that every row has.

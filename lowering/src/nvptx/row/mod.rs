@@ -37,7 +37,10 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
     let (mut texts, mut phases) = (Vec::new(), Vec::new());
     let mut add = |kernel: Kernel<'_>, splits: usize| -> Result<(), LoweringError> {
         let symbol = kernel.symbol.clone();
-        let writer = kernel.evaluator.kernel;
+        let mut writer = kernel.evaluator.kernel;
+        if let Some(blocks) = geometry.resident(block) {
+            writer.keep_resident(blocks);
+        }
         if writer.workgroup_bytes() > WORKGROUP_BYTES {
             return Err(LoweringError::Unsupported(
                 "reductions of one kernel beyond workgroup memory".into(),

@@ -12,6 +12,9 @@ use burn_mlir_ir::Phase;
 /// Threads of a block.
 const THREADS: usize = 256;
 
+/// Blocks that a multiprocessor is to have registers for.
+const RESIDENT: usize = 4;
+
 /// Entries of a block.
 const TILE: usize = THREADS * ITEMS;
 
@@ -134,6 +137,7 @@ impl Sorting {
         merge_tile(&mut kernel, entries, &memory, &number, TILE, self.run);
         let last = self.row_tiles <= 1;
         self.leave(&mut kernel, ends, &memory, &tile, &thread, tile_rows, if last { None } else { Some(0) });
+        kernel.keep_resident(RESIDENT);
         kernel.finish()
     }
 
@@ -228,6 +232,7 @@ impl Sorting {
         kernel.barrier();
         let next = if 2 * width >= self.row_entries() { None } else { Some(number + 1) };
         self.leave(&mut kernel, ends, &memory, &tile, &thread, 1, next);
+        kernel.keep_resident(RESIDENT);
         kernel.finish()
     }
 
