@@ -373,12 +373,11 @@ fn submitting_is_ahead_of_the_device_but_not_without_bound() {
         device.load(code).unwrap();
         launch(&stream, &triple, &buffer, &[0]);
         stream.synchronize().unwrap();
-        let start = Instant::now();
         for scalar in 1..21 {
             launch(&stream, &slow, &buffer, &[scalar]);
         }
         let event = stream.record();
-        assert!(start.elapsed() < Duration::from_millis(60), "{:?}", start.elapsed());
+        // No bound on the time: what other tests do meanwhile may hold the driver up.
         assert!(!event.is_done());
         for scalar in 21..5000 {
             launch(&stream, &triple, &buffer, &[scalar]);
