@@ -225,9 +225,9 @@ fn arguments(buffers: usize, scalars: usize) -> Vec<String> {
 /// instead of in an argument.
 pub(super) fn moved_to_scratch(text: &str, symbol: &str, name: &str, buffer: usize, offset: usize) -> String {
     let argument = format!("%buffer{buffer}: {GLOBAL}, ");
-    let place = format!(
-        ") {{\n  %buffer{buffer} = llvm.getelementptr %shared[{offset}] : ({GLOBAL}) -> {GLOBAL}, i8\n"
-    );
-    let text = text.replacen(&argument, "", 1).replacen(") {\n", &place, 1);
+    let place =
+        format!("\n  %buffer{buffer} = llvm.getelementptr %shared[{offset}] : ({GLOBAL}) -> {GLOBAL}, i8\n");
+    // The signature, with whatever attributes, is the first line.
+    let text = text.replacen(&argument, "", 1).replacen('\n', &place, 1);
     text.replace(&format!("@{symbol}"), &format!("@{name}"))
 }

@@ -268,3 +268,15 @@ fn several_results() {
         check(&kernel(m, n, k));
     }
 }
+
+/// Both operands are copied to scratch first.
+#[test]
+fn odd_extents_of_every_transposition() {
+    for left in [false, true] {
+        for right in [false, true] {
+            let emitted = check_for(&product([300, 257, 75], [left, right], "bf16"), "sm_90a");
+            let symbols: Vec<_> = emitted.program.phases.iter().map(|phase| phase.symbol.as_str()).collect();
+            assert_eq!(symbols, ["copy_left", "copy_right", "contract"]);
+        }
+    }
+}
