@@ -108,8 +108,12 @@ pub(super) fn lower(block: &Block) -> Result<Payload, LoweringError> {
         map.evaluator.e().close("}");
     }
     if has_known_registers(block) {
-        let resident = match (is_light(block), accesses(block).len()) {
-            (true, 0..=3) => 6,
+        // Rows that begin anywhere take a register an element for addresses.
+        let steps =
+            |access: &Access| (0..block.domain.len()).all(|dim| dim == lane || access.strides[dim] % 8 == 0);
+        let aligned = accesses(block).iter().all(|(access, _)| steps(access));
+        let resident = match (is_light(block) && aligned, accesses(block).len()) {
+            (true, 0..=3) => 8,
             (true, _) => 4,
             _ => 2,
         };
