@@ -5,71 +5,18 @@
 //! for bit with integer arithmetic, rounded once.
 
 use crate::support::devices::{current, each, gpu};
+use crate::support::exact::{floats, integers, product, rounded, tensor, transposed, values};
 use burn_backend::ops::{FloatTensorOps, ModuleOps};
-use burn_backend::{DType, FloatDType, Shape, TensorData, read_sync};
+use burn_backend::{DType, FloatDType};
 use burn_mlir::{Mlir, MlirDevice, MlirTensor};
 
 /// Eighths of an operand's elements.
-fn eighths(count: usize, salt: usize) -> Vec<i32> {
-    let mut state = (salt as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 59) as i32 - 16
-    };
-    (0..count).map(|_| next()).collect()
-}
-
-/// A tensor of eighths that is in memory as it is.
-fn tensor<const D: usize>(eighths: &[i32], shape: [usize; D], dtype: DType) -> MlirTensor {
-    floats(eighths.iter().map(|&v| v as f32 / 8.0).collect(), shape, dtype)
-}
-
-fn floats<const D: usize>(values: Vec<f32>, shape: [usize; D], dtype: DType) -> MlirTensor {
-    let stored = if dtype == DType::Flex32 { DType::F32 } else { dtype };
-    let data = TensorData::new(values, Shape::new(shape)).convert_dtype(stored);
-    let tensor = Mlir::float_from_data(data, &current());
-    if dtype == DType::Flex32 { Mlir::float_cast(tensor, FloatDType::Flex32) } else { tensor }
-}
-
-fn values(tensor: MlirTensor) -> Vec<f64> {
-    read_sync(Mlir::float_into_data(tensor)).unwrap().iter::<f64>().collect()
-}
-
-/// A float of moderate size rounded to `dtype`, to even between two.
-fn rounded(value: f64, dtype: DType) -> f64 {
-    let bits = match dtype {
-        DType::BF16 => 8,
-        DType::F16 => 11,
-        _ => 24,
-    };
-    if value == 0.0 {
-        return value;
-    }
-    let unit = 2f64.powi(value.abs().log2().floor() as i32 + 1 - bits);
-    (value / unit).round_ties_even() * unit
-}
-
-/// 64ths of the product of `[m, k]` and `[k, n]` eighths.
-fn product(a: &[i32], b: &[i32], [m, n, k]: [usize; 3]) -> Vec<i32> {
-    let mut sums = vec![0; m * n];
-    for (a, sums) in a.chunks(k).zip(sums.chunks_mut(n)) {
-        for (&a, b) in a.iter().zip(b.chunks(n)) {
-            for (sum, b) in sums.iter_mut().zip(b) {
-                *sum += a * b;
-            }
-        }
-    }
-    sums
-}
-
-fn transposed(values: &[i32], rows: usize, columns: usize) -> Vec<i32> {
-    (0..rows * columns).map(|at| values[at % rows * columns + at / rows]).collect()
+fn eighths(count: usize, salt: usize) -> Vec<i64> {
+    integers(count, salt, 5)
 }
 
 /// An operand `[rows, columns]`, stored as such or the other way round.
-fn operand(values: &[i32], [rows, columns]: [usize; 2], other: bool, dtype: DType) -> MlirTensor {
+fn operand(values: &[i64], [rows, columns]: [usize; 2], other: bool, dtype: DType) -> MlirTensor {
     if other {
         let stored = transposed(values, rows, columns);
         Mlir::float_swap_dims(tensor(&stored, [columns, rows], dtype), 0, 1)
@@ -166,7 +113,7 @@ fn batches() {
         let [outer, inner] = batches;
         let count = outer * inner;
         let (a, b) = (eighths(count * m * k, 5), eighths(count * k * n, 6));
-        let expected = |broadcast: bool| -> Vec<i32> {
+        let expected = |broadcast: bool| -> Vec<i64> {
             let of = |at: usize| {
                 let right = if broadcast { at / inner * inner } else { at };
                 product(&a[at * m * k..][..m * k], &b[right * k * n..][..k * n], [m, n, k])
@@ -174,13 +121,13 @@ fn batches() {
             (0..count).flat_map(of).collect()
         };
         let (each_own, one_for_many) = (expected(false), expected(true));
-        let firsts: Vec<i32> =
+        let firsts: Vec<i64> =
             (0..outer).flat_map(|at| b[at * inner * k * n..][..k * n].iter().copied()).collect();
         each(|| {
             for dtype in DTYPES {
                 let x = || tensor(&a, [outer, inner, m, k], dtype);
                 let name = format!("{batches:?} of {m}x{n}x{k} {dtype:?}");
-                let of = |sums: &[i32]| -> Vec<f64> {
+                let of = |sums: &[i64]| -> Vec<f64> {
                     sums.iter().map(|&sum| rounded(sum as f64 / 64.0, dtype)).collect()
                 };
                 let ours = Mlir::float_matmul(x(), tensor(&b, [outer, inner, k, n], dtype));
@@ -198,7 +145,7 @@ fn batches() {
 }
 
 /// `[outer, inner, m, k]` as `[outer, m, inner, k]`.
-fn interleaved(values: &[i32], outer: usize, inner: usize, m: usize, k: usize) -> Vec<i32> {
+fn interleaved(values: &[i64], outer: usize, inner: usize, m: usize, k: usize) -> Vec<i64> {
     let mut result = Vec::with_capacity(values.len());
     for o in 0..outer {
         for row in 0..m {
@@ -304,7 +251,7 @@ fn long_epilogues_of_many_tiles() {
     }
 }
 
-fn product_of_row(a: &[i32], b: &[i32], n: usize) -> Vec<i32> {
+fn product_of_row(a: &[i64], b: &[i64], n: usize) -> Vec<i64> {
     product(a, b, [1, n, a.len()])
 }
 

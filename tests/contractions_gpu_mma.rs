@@ -5,55 +5,21 @@
 //! bit with integer arithmetic, rounded once.
 
 use crate::support::devices::{current, each};
+use crate::support::exact::{integers, product, rounded, tensor, transposed, values};
 use burn_backend::ops::{ConvOptions, FloatTensorOps, IntTensorOps, ModuleOps};
-use burn_backend::{DType, FloatDType, IntDType, Shape, Slice, TensorData, read_sync};
+use burn_backend::{DType, FloatDType, IntDType, Slice, TensorData, read_sync};
 use burn_mlir::{Mlir, MlirDevice, MlirTensor};
 
 /// Small integers that look random.
 fn numbers(count: usize, salt: usize) -> Vec<i64> {
-    let mut state = (salt as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 60) as i64 - 8
-    };
-    (0..count).map(|_| next()).collect()
-}
-
-/// A tensor of eighths.
-fn tensor<const D: usize>(eighths: &[i64], shape: [usize; D], dtype: DType) -> MlirTensor {
-    let values: Vec<f64> = eighths.iter().map(|&v| v as f64 / 8.0).collect();
-    let stored = if dtype == DType::Flex32 { DType::F32 } else { dtype };
-    let data = TensorData::new(values, Shape::new(shape)).convert_dtype(stored);
-    let tensor = Mlir::float_from_data(data, &current());
-    if dtype == DType::Flex32 { Mlir::float_cast(tensor, FloatDType::Flex32) } else { tensor }
-}
-
-fn values(tensor: MlirTensor) -> Vec<f64> {
-    read_sync(Mlir::float_into_data(tensor)).unwrap().iter::<f64>().collect()
-}
-
-/// 64ths as a value of `dtype`, rounded to even between two.
-fn rounded(sixty_fourths: i64, dtype: DType) -> f64 {
-    let value = sixty_fourths as f64 / 64.0;
-    let bits = match dtype {
-        DType::BF16 => 8,
-        DType::F16 => 11,
-        _ => return value,
-    };
-    if value == 0.0 {
-        return value;
-    }
-    let unit = 2f64.powi(value.abs().log2().floor() as i32 + 1 - bits);
-    (value / unit).round_ties_even() * unit
+    integers(count, salt, 4)
 }
 
 fn same(name: &str, ours: MlirTensor, exact: &[i64], dtype: DType) {
     let ours = values(ours);
     assert_eq!(ours.len(), exact.len(), "{name}");
     for (at, (&ours, &exact)) in ours.iter().zip(exact).enumerate() {
-        let expected = rounded(exact, dtype);
+        let expected = rounded(exact as f64 / 64.0, dtype);
         assert!(ours == expected, "{name}: element {at} is {ours}, should be {expected}");
     }
 }
@@ -63,23 +29,6 @@ fn types() -> Vec<DType> {
     let all = [DType::F32, DType::BF16, DType::F16, DType::Flex32, DType::F64];
     let count = if current() == MlirDevice::Cpu { 2 } else { all.len() };
     all[..count].to_vec()
-}
-
-/// The product of `[m, k]` and `[k, n]`.
-fn product(a: &[i64], b: &[i64], [m, n, k]: [usize; 3]) -> Vec<i64> {
-    let mut sums = vec![0; m * n];
-    for (a, sums) in a.chunks(k).zip(sums.chunks_mut(n)) {
-        for (&a, b) in a.iter().zip(b.chunks(n)) {
-            for (sum, b) in sums.iter_mut().zip(b) {
-                *sum += a * b;
-            }
-        }
-    }
-    sums
-}
-
-fn transposed(values: &[i64], rows: usize, columns: usize) -> Vec<i64> {
-    (0..rows * columns).map(|at| values[at % rows * columns + at / rows]).collect()
 }
 
 /// Short sides, odd sizes, tiles that are full and not, long sums of few results.

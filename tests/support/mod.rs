@@ -2,4 +2,5 @@
 
 pub mod child;
 pub mod devices;
+pub mod exact;
 pub mod network;

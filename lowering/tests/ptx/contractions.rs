@@ -1,6 +1,6 @@
 //! Blocks with a contraction.
 
-use crate::{Emitted, check as check_all, check_for};
+use crate::{Emitted, check as check_all, check_for, count, gelu};
 use burn_mlir_ir::DType;
 
 /// Lowers for what has these tiles: all targets, but not Hopper for types its matrix unit takes.
@@ -8,10 +8,6 @@ fn check(text: &str) -> Emitted {
     let multiplied =
         ["bf16", "f16", "flex32"].iter().any(|ty| text.contains(&format!("] : {ty}\n  %1 = load")));
     if multiplied { check_for(text, "sm_80") } else { check_all(text) }
-}
-
-fn count(text: &str, pattern: &str) -> usize {
-    text.matches(pattern).count()
 }
 
 /// One kernel of this grid and block, its barriers where all threads come by.
@@ -109,36 +105,10 @@ fn batches() {
     check_phase(&emitted, 12 * 8, 128);
 }
 
-/// `gelu(x·W + b)`, in the terms of a graph.
-fn gelu(m: usize, n: usize, k: usize, dtype: &str) -> String {
-    format!(
-        "block [p {m}, p {n}, r {k}] () {{
-  @0 = in {dtype} align 64
-  @1 = in {dtype} align 64
-  @2 = in {dtype} align 64
-  @3 = out {dtype} align 64
-  %0 = load @0 [{k}, 0, 1] : {dtype}
-  %1 = load @1 [0, 1, {n}] : {dtype}
-  %2 = contract %0, %1 : {dtype}
-  %3 = load @2 [0, 1, 0] : {dtype}
-  %4 = add %2, %3 : {dtype}
-  %5 = constant 0.70710678 : {dtype}
-  %6 = mul %4, %5 : {dtype}
-  %7 = erf %6 : {dtype}
-  %8 = constant 1.0 : {dtype}
-  %9 = add %7, %8 : {dtype}
-  %10 = mul %4, %9 : {dtype}
-  %11 = constant 0.5 : {dtype}
-  %12 = mul %10, %11 : {dtype}
-  store %12 -> @3 [{n}, 1, 0]
-}}"
-    )
-}
-
 #[test]
 fn a_layer_with_its_activation_is_one_kernel() {
     for (m, n, k) in [(64, 256, 128), (4096, 4096, 1024), (100, 77, 333)] {
-        let emitted = check(&gelu(m, n, k, "f32"));
+        let emitted = check(&gelu([m, n, k], "f32"));
         check_barriers(&emitted.payload);
         assert!(count(&emitted.ptx, "fma.rn.f32") >= 16 * 16);
         // The bias is loaded once a column.
@@ -217,7 +187,7 @@ fn operands_are_cast_before_they_are_summed() {
 #[test]
 fn an_empty_sum() {
     for (m, n) in [(100, 64), (5, 7)] {
-        let emitted = check(&gelu(m, n, 0, "f32"));
+        let emitted = check(&gelu([m, n, 0], "f32"));
         assert_eq!(emitted.program.phases.len(), 1);
         assert!(!emitted.ptx.contains("bar.sync") && !emitted.ptx.contains(".shared"), "{}", emitted.ptx);
         assert!(emitted.ptx.contains("contract_param_3"), "{}", emitted.ptx);

@@ -1,12 +1,8 @@
 //! Contractions by warpgroup matrix instructions.
 
-use crate::{Emitted, assemble, check_for, emit_for};
+use crate::{Emitted, assemble, check_for, count, emit_for, gelu};
 use burn_mlir_ir::{NvptxTarget, Target};
 use std::time::Instant;
-
-fn count(text: &str, pattern: &str) -> usize {
-    text.matches(pattern).count()
-}
 
 /// A matrix product; `transposed` says which operands are adjacent along rows (left) and along the sum (right).
 fn product([m, n, k]: [usize; 3], [left, right]: [bool; 2], dtype: &str) -> String {
@@ -93,32 +89,6 @@ fn sizes_that_do_not_divide() {
             }
         }
     }
-}
-
-/// `gelu(x·W + b)` in the terms of a graph, with every statement rounded.
-fn gelu([m, n, k]: [usize; 3], dtype: &str) -> String {
-    format!(
-        "block [p {m}, p {n}, r {k}] () {{
-  @0 = in {dtype} align 64
-  @1 = in {dtype} align 64
-  @2 = in {dtype} align 64
-  @3 = out {dtype} align 64
-  %0 = load @0 [{k}, 0, 1] : {dtype}
-  %1 = load @1 [0, 1, {n}] : {dtype}
-  %2 = contract %0, %1 : {dtype}
-  %3 = load @2 [0, 1, 0] : {dtype}
-  %4 = add %2, %3 : {dtype}
-  %5 = constant 0.70710678 : {dtype}
-  %6 = mul %4, %5 : {dtype}
-  %7 = erf %6 : {dtype}
-  %8 = constant 1.0 : {dtype}
-  %9 = add %7, %8 : {dtype}
-  %10 = mul %4, %9 : {dtype}
-  %11 = constant 0.5 : {dtype}
-  %12 = mul %10, %11 : {dtype}
-  store %12 -> @3 [{n}, 1, 0]
-}}"
-    )
 }
 
 #[test]

@@ -1,11 +1,7 @@
 //! Blocks without reductions.
 
-use crate::{check, check_for, emit};
+use crate::{check, check_for, count, emit};
 use burn_mlir_ir::{BinaryOp, CompareOp, DType, Kernel, UnaryOp};
-
-fn count(text: &str, pattern: &str) -> usize {
-    text.matches(pattern).count()
-}
 
 #[test]
 fn contiguous_maps_move_sixteen_bytes_at_a_time() {

@@ -1,10 +1,6 @@
 //! Contractions on the matrix multiplier: `mma.sync` for f16, bf16 and Flex32.
 
-use crate::{Emitted, TARGETS, check_for};
-
-fn count(text: &str, pattern: &str) -> usize {
-    text.matches(pattern).count()
-}
+use crate::{Emitted, TARGETS, check_for, count};
 
 /// Checks for the target whose path this is.
 fn check(text: &str) -> Emitted {
