@@ -5,8 +5,8 @@ use burn_mlir_ir as ir;
 use half::{bf16, f16};
 use std::cmp::Ordering;
 
-/// The compiler's type for one of Burn's; `None` for the types this backend does not have
-/// (32-bit truth values, quantised floats).
+/// The compiler's type for one of Burn's; `None` for quantised floats, which are several tensors. How truth values
+/// are stored is up to their tensor.
 pub(crate) fn to_ir(dtype: DType) -> Option<ir::DType> {
     Some(match dtype {
         DType::F64 => ir::DType::F64,
@@ -22,8 +22,8 @@ pub(crate) fn to_ir(dtype: DType) -> Option<ir::DType> {
         DType::U32 => ir::DType::U32,
         DType::U16 => ir::DType::U16,
         DType::U8 => ir::DType::U8,
-        DType::Bool(BoolStore::Native | BoolStore::U8) => ir::DType::Bool,
-        _ => return None,
+        DType::Bool(_) => ir::DType::Bool,
+        DType::QFloat(_) => return None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::MlirDevice;
 use crate::record::TensorState;
-use burn_backend::{DType, Shape, TensorMetadata};
+use burn_backend::{BoolDType, BoolStore, DType, Shape, TensorMetadata};
 use burn_mlir_ir as ir;
 use std::sync::Arc;
 
@@ -15,9 +15,22 @@ pub struct MlirTensor {
     pub(crate) shape: Shape,
     pub(crate) dtype: ir::DType,
     pub(crate) device: MlirDevice,
+    /// What Burn is told that truth values are stored as, and what they are when they are read: in memory of
+    /// the device they have one byte. Of no meaning for other types.
+    pub(crate) store: BoolStore,
 }
 
 impl MlirTensor {
+    /// Truth values that are stored as asked for.
+    pub(crate) fn stored(self, dtype: BoolDType) -> Self {
+        let store = match dtype {
+            BoolDType::Native => BoolStore::Native,
+            BoolDType::U8 => BoolStore::U8,
+            BoolDType::U32 => BoolStore::U32,
+        };
+        Self { store, ..self }
+    }
+
     /// The shape in the compiler's terms.
     pub(crate) fn ir_shape(&self) -> ir::Shape {
         ir::Shape::from(&self.shape[..])
@@ -28,7 +41,10 @@ impl TensorMetadata for MlirTensor {
     type Device = MlirDevice;
 
     fn dtype(&self) -> DType {
-        crate::dtype::to_burn(self.dtype)
+        match self.dtype {
+            ir::DType::Bool => DType::Bool(self.store),
+            dtype => crate::dtype::to_burn(dtype),
+        }
     }
 
     fn shape(&self) -> Shape {

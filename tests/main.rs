@@ -9,6 +9,7 @@ mod contractions_gpu;
 mod contractions_gpu_mma;
 mod convolutions;
 mod devices;
+mod dtypes;
 mod elementwise;
 mod errors;
 mod failure;

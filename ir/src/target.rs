@@ -1,5 +1,6 @@
 //! What code is made for. Pure data: a target need not be present on the machine.
 
+use crate::DType;
 use std::fmt;
 
 /// A processor to compile for.
@@ -83,6 +84,12 @@ impl NvptxTarget {
 }
 
 impl Target {
+    /// Whether products of matrices of a type are computed by a unit made for them. f32 is not: it would be
+    /// rounded, which is what `Flex32` stands for.
+    pub fn multiplies_matrices_of(&self, dtype: DType) -> bool {
+        matches!(self, Self::Nvptx(_)) && matches!(dtype, DType::Flex32 | DType::F16 | DType::BF16)
+    }
+
     /// Bytes that rows in memory had better start at multiples of.
     pub fn row_bytes(&self) -> usize {
         match self {

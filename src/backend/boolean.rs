@@ -28,12 +28,12 @@ impl BoolTensorOps<Mlir> for Mlir {
         Self::bool_zeros(shape, device, dtype)
     }
 
-    fn bool_zeros(shape: Shape, device: &MlirDevice, _: BoolDType) -> MlirTensor {
-        MlirTensor::constant(*device, 0.0, DType::Bool, (&shape[..]).into())
+    fn bool_zeros(shape: Shape, device: &MlirDevice, dtype: BoolDType) -> MlirTensor {
+        MlirTensor::constant(*device, 0.0, DType::Bool, (&shape[..]).into()).stored(dtype)
     }
 
-    fn bool_ones(shape: Shape, device: &MlirDevice, _: BoolDType) -> MlirTensor {
-        MlirTensor::constant(*device, 1.0, DType::Bool, (&shape[..]).into())
+    fn bool_ones(shape: Shape, device: &MlirDevice, dtype: BoolDType) -> MlirTensor {
+        MlirTensor::constant(*device, 1.0, DType::Bool, (&shape[..]).into()).stored(dtype)
     }
 
     fn bool_into_int(tensor: MlirTensor, out_dtype: IntDType) -> MlirTensor {

@@ -71,8 +71,8 @@ impl FloatTensorOps<Mlir> for Mlir {
     }
 
     truth_rows! {
-        float_any, float_any_dim => Max, BoolDType;
-        float_all, float_all_dim => Min, BoolDType;
+        float_any, float_any_dim => Max, out_dtype: BoolDType;
+        float_all, float_all_dim => Min, out_dtype: BoolDType;
     }
 
     fn float_random(
@@ -199,11 +199,11 @@ impl FloatTensorOps<Mlir> for Mlir {
         (tensor.gather(dim, &indices), indices)
     }
 
-    fn float_is_nan(tensor: MlirTensor, _: BoolDType) -> MlirTensor {
-        tensor.unary(UnaryOp::IsNan)
+    fn float_is_nan(tensor: MlirTensor, out_dtype: BoolDType) -> MlirTensor {
+        tensor.unary(UnaryOp::IsNan).stored(out_dtype)
     }
 
-    fn float_is_inf(tensor: MlirTensor, _: BoolDType) -> MlirTensor {
-        tensor.unary(UnaryOp::IsInf)
+    fn float_is_inf(tensor: MlirTensor, out_dtype: BoolDType) -> MlirTensor {
+        tensor.unary(UnaryOp::IsInf).stored(out_dtype)
     }
 }

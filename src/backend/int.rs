@@ -66,8 +66,8 @@ impl IntTensorOps<Mlir> for Mlir {
     }
 
     truth_rows! {
-        int_any, int_any_dim => Max, BoolDType;
-        int_all, int_all_dim => Min, BoolDType;
+        int_any, int_any_dim => Max, out_dtype: BoolDType;
+        int_all, int_all_dim => Min, out_dtype: BoolDType;
     }
 
     fn int_empty(shape: Shape, device: &MlirDevice, dtype: IntDType) -> MlirTensor {

@@ -11,14 +11,14 @@ mod rows;
 pub use quantized::QuantizedTensor;
 
 use crate::ops::Padding;
-use crate::{MlirDevice, MlirError, MlirGraph, MlirTensor, dtype, graph, record};
+use crate::{MlirDevice, MlirError, MlirGraph, MlirTensor, dtype, engine, graph, record};
 use burn_backend::distributed::{CollectiveTensor, DistributedOps, ReduceOperation};
 use burn_backend::ops::PadMode;
 use burn_backend::ops::TransactionOps;
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
-    Backend, BackendTypes, BoolStore, DType, DTypeUsage, DTypeUsageSet, DeviceId, ExecutionError, FloatDType,
-    IntDType, MemoryPoolUsage, Scalar, TensorData,
+    Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, DeviceId, ExecutionError, FloatDType, IntDType,
+    MemoryPoolUsage, Scalar,
 };
 use burn_mlir_ir as ir;
 
@@ -81,13 +81,15 @@ impl Backend for Mlir {
         })
     }
 
-    fn dtype_usage(_: &MlirDevice, dtype: DType) -> DTypeUsageSet {
-        match dtype::to_ir(dtype) {
-            Some(ir::DType::F32 | ir::DType::Flex32 | ir::DType::F16 | ir::DType::BF16) => {
+    fn dtype_usage(device: &MlirDevice, dtype: DType) -> DTypeUsageSet {
+        let Ok(engine) = engine::engine(*device) else { return DTypeUsageSet::empty() };
+        match (dtype, dtype::to_ir(dtype)) {
+            (DType::QFloat(scheme), _) => quantized::usage(&scheme),
+            (_, Some(dtype)) if engine.target().multiplies_matrices_of(dtype) => {
                 DTypeUsage::general() | DTypeUsage::Accelerated
             }
-            Some(_) => DTypeUsage::general(),
-            None => DTypeUsageSet::empty(),
+            (_, Some(_)) => DTypeUsage::general(),
+            (_, None) => DTypeUsageSet::empty(),
         }
     }
 
@@ -115,15 +117,6 @@ fn float_type(dtype: FloatDType) -> ir::DType {
 /// The compiler's type for one of Burn's integers; all of them exist.
 fn int_type(dtype: IntDType) -> ir::DType {
     dtype::to_ir(dtype.into()).unwrap_or(ir::DType::I64)
-}
-
-/// A tensor from host data; truth values of any width become ours.
-fn from_data(data: TensorData, device: MlirDevice) -> MlirTensor {
-    let data = match data.dtype() {
-        DType::Bool(BoolStore::U32) => data.convert_dtype(DType::Bool(BoolStore::Native)),
-        _ => data,
-    };
-    record::from_data(device, data)
 }
 
 /// Tensors one after the other; Burn never gives none.

@@ -4,7 +4,9 @@ use super::{Mlir, float_type};
 use crate::{MlirDevice, MlirError, MlirTensor, record};
 use burn_backend::ops::QTensorOps;
 use burn_backend::quantization::{QuantScheme, QuantizationParametersPrimitive};
-use burn_backend::{DType, ExecutionError, FloatDType, Shape, Slice, TensorData, TensorMetadata};
+use burn_backend::{
+    DType, DTypeUsageSet, ExecutionError, FloatDType, Shape, Slice, TensorData, TensorMetadata,
+};
 use burn_mlir_ir as ir;
 
 /// A quantised tensor.
@@ -32,6 +34,11 @@ impl TensorMetadata for QuantizedTensor {
     fn can_mut(&self) -> bool {
         self.values.can_mut()
     }
+}
+
+/// What tensors of a scheme can be used for.
+pub(super) fn usage(_: &QuantScheme) -> DTypeUsageSet {
+    DTypeUsageSet::empty()
 }
 
 impl QuantizedTensor {

@@ -30,8 +30,8 @@ macro_rules! scalar_rows {
 /// `method => CompareOp` of two tensors.
 macro_rules! compare_rows {
     ($($method:ident => $op:ident,)*) => {
-        $(fn $method(lhs: MlirTensor, rhs: MlirTensor, _: BoolDType) -> MlirTensor {
-            lhs.compare(CompareOp::$op, &rhs)
+        $(fn $method(lhs: MlirTensor, rhs: MlirTensor, out_dtype: BoolDType) -> MlirTensor {
+            lhs.compare(CompareOp::$op, &rhs).stored(out_dtype)
         })*
     };
 }
@@ -39,8 +39,8 @@ macro_rules! compare_rows {
 /// `method => CompareOp` of a tensor and a scalar.
 macro_rules! compare_scalar_rows {
     ($($method:ident => $op:ident,)*) => {
-        $(fn $method(lhs: MlirTensor, rhs: Scalar, _: BoolDType) -> MlirTensor {
-            lhs.compare_scalar(CompareOp::$op, rhs)
+        $(fn $method(lhs: MlirTensor, rhs: Scalar, out_dtype: BoolDType) -> MlirTensor {
+            lhs.compare_scalar(CompareOp::$op, rhs).stored(out_dtype)
         })*
     };
 }
@@ -69,17 +69,17 @@ macro_rules! scan_rows {
     };
 }
 
-/// `method, method along an axis => ReduceOp` of truth values (`Max` is or, `Min` is and); `$dtype`
-/// is the type of a truth value where the method takes one.
+/// `method, method along an axis => ReduceOp` of truth values (`Max` is or, `Min` is and); `$out_dtype`
+/// says how the result is stored, where the method is told.
 macro_rules! truth_rows {
-    ($($method:ident, $along:ident => $op:ident $(, $dtype:ty)?;)*) => {
+    ($($method:ident, $along:ident => $op:ident $(, $out_dtype:ident: $dtype:ty)?;)*) => {
         $(
-            fn $method(tensor: MlirTensor $(, _: $dtype)?) -> MlirTensor {
-                tensor.truth().reduce_all(ReduceOp::$op)
+            fn $method(tensor: MlirTensor $(, $out_dtype: $dtype)?) -> MlirTensor {
+                tensor.truth().reduce_all(ReduceOp::$op)$(.stored($out_dtype))?
             }
 
-            fn $along(tensor: MlirTensor, dim: usize $(, _: $dtype)?) -> MlirTensor {
-                tensor.truth().reduce(ReduceOp::$op, &[dim])
+            fn $along(tensor: MlirTensor, dim: usize $(, $out_dtype: $dtype)?) -> MlirTensor {
+                tensor.truth().reduce(ReduceOp::$op, &[dim])$(.stored($out_dtype))?
             }
         )*
     };
@@ -94,7 +94,7 @@ macro_rules! common_rows {
         $repeat_dim:ident, $cat:ident, $unfold:ident $(,)?
     ) => {
         fn $from_data(data: TensorData, device: &MlirDevice) -> MlirTensor {
-            super::from_data(data, *device)
+            record::from_data(*device, data)
         }
 
         async fn $into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError> {

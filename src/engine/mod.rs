@@ -86,6 +86,11 @@ impl Engine {
         })
     }
 
+    /// What kernels are compiled for.
+    pub(crate) fn target(&self) -> &Target {
+        self.compiler.target()
+    }
+
     /// Whether the device is the processor of this process.
     pub(crate) fn is_host(&self) -> bool {
         self.device.id() == DeviceId::Host

@@ -54,11 +54,12 @@ impl MlirTensor {
         shape.0[axis] = tensors.iter().map(|t| t.shape[axis]).sum();
         let mut parts = operands;
         parts.retain(|t| t.shape[axis] != 0);
-        Some(match parts.len() {
+        let result = match parts.len() {
             0 => first.clone(),
             1 => parts[0].clone(),
             _ => apply("cat", Op::Concat { axis }, &parts, first.dtype, shape),
-        })
+        };
+        Some(Self { store: first.store, ..result })
     }
 
     /// The same elements in memory of their own, in the order of the axes.

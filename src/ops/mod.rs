@@ -46,7 +46,8 @@ fn invalid(
     reason: impl std::fmt::Display,
 ) -> MlirTensor {
     let reason = format!("{reason} (operands: {})", describe(operands));
-    failed(operands[0].device, MlirError::Invalid { op, reason }, dtype, shape)
+    let result = failed(operands[0].device, MlirError::Invalid { op, reason }, dtype, shape);
+    MlirTensor { store: operands[0].store, ..result }
 }
 
 /// Records `op`, or makes a failed tensor if the operands do not fit it or are not on one device.

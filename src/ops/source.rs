@@ -15,12 +15,17 @@ impl MlirTensor {
 
     /// A constant of this tensor's type and shape.
     pub(crate) fn constant_like(&self, value: f64) -> Self {
-        Self::constant(self.device, value, self.dtype, self.ir_shape())
+        self.constant_of(value, self.ir_shape())
+    }
+
+    /// A constant of this tensor's type.
+    pub(crate) fn constant_of(&self, value: f64, shape: Shape) -> Self {
+        Self { store: self.store, ..Self::constant(self.device, value, self.dtype, shape) }
     }
 
     /// A run-time scalar in this tensor's type and shape.
     pub(crate) fn fill_like(&self, value: Scalar) -> Self {
-        fill(self.device, value, self.dtype, self.ir_shape())
+        Self { store: self.store, ..fill(self.device, value, self.dtype, self.ir_shape()) }
     }
 
     /// The index along `axis` at every element; an integer type.

@@ -138,7 +138,7 @@ impl MlirTensor {
         shape.0.push(size);
         if windows == 0 || size == 0 {
             // Nothing to view: an empty tensor of the right shape.
-            return Self::constant(self.device, 0.0, self.dtype, shape);
+            return self.constant_of(0.0, shape);
         }
         let op = Op::Unfold { axis, size, step, dilation };
         apply("unfold", op, &[self], self.dtype, shape)

@@ -17,7 +17,9 @@ pub(crate) use window::{Window, number};
 use crate::engine;
 use crate::graph::CaptureError;
 use crate::{MlirDevice, MlirError, MlirTensor, dtype};
-use burn_backend::{ExecutionError, Scalar, TensorData};
+use burn_backend::{
+    BoolDType, BoolStore, DType as DataType, ExecutionError, Scalar, TensorData, TensorMetadata,
+};
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
 use burn_mlir_runtime::MemoryUsage;
 use smallvec::SmallVec;
@@ -117,20 +119,30 @@ fn push(
     dtype: DType,
     shape: Shape,
 ) -> MlirTensor {
+    // Of truth values, those that are chosen from say how the result is stored.
+    let stored_like = if matches!(op, Op::Select) { operands.last() } else { operands.first() };
+    let store = stored_like.map_or(BoolStore::Native, |operand| operand.store);
     let recorded = window(device).and_then(|window| {
         for operand in operands {
             operand.state.leave_other_windows(&window)?;
         }
         Window::push(&window, op, operands, scalars, dtype, shape.clone())
     });
-    match recorded {
+    let result = match recorded {
         Ok(state) => tensor(device, state, dtype, &shape),
         Err(error) => failed(device, error, dtype, shape),
-    }
+    };
+    MlirTensor { store, ..result }
 }
 
 fn tensor(device: MlirDevice, state: Arc<TensorState>, dtype: DType, shape: &Shape) -> MlirTensor {
-    MlirTensor { state, shape: burn_backend::Shape::from(shape.to_vec()), dtype, device }
+    MlirTensor {
+        state,
+        shape: burn_backend::Shape::from(shape.to_vec()),
+        dtype,
+        device,
+        store: BoolStore::Native,
+    }
 }
 
 /// Seeds `device`.
@@ -147,6 +159,17 @@ pub(crate) fn failed(device: MlirDevice, error: MlirError, dtype: DType, shape: 
 
 /// A tensor from host data (the dtype of `data`, which must be one of ours, see `dtype::to_ir`).
 pub(crate) fn from_data(device: MlirDevice, data: TensorData) -> MlirTensor {
+    // Stored as integers, any that is not 0 is true.
+    let (integer, stored) = match data.dtype() {
+        DataType::Bool(BoolStore::U8) => (DataType::U8, BoolDType::U8),
+        DataType::Bool(BoolStore::U32) => (DataType::U32, BoolDType::U32),
+        _ => return uploaded(device, data),
+    };
+    let (bytes, shape, _) = data.into_parts();
+    uploaded(device, TensorData::from_bytes(bytes, shape, integer)).truth().stored(stored)
+}
+
+fn uploaded(device: MlirDevice, data: TensorData) -> MlirTensor {
     let shape = Shape::from(&data.shape()[..]);
     let Some(dtype) = dtype::to_ir(data.dtype()) else {
         let operands = format!("{:?}{shape}", data.dtype());
@@ -168,6 +191,11 @@ pub(crate) fn from_data(device: MlirDevice, data: TensorData) -> MlirTensor {
 /// Computes a tensor and copies it to the host.
 pub(crate) fn into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError> {
     fail_captures(&CaptureError::Read);
+    let dtype = tensor.dtype();
+    let tensor = match dtype {
+        DataType::Bool(BoolStore::U32) => tensor.cast(DType::U32),
+        _ => tensor,
+    };
     let mut storage = tensor.state.compute()?;
     if !storage.layout.is_contiguous() {
         // A cast to its own type is a computation, whose result has no gaps if it is one row.
@@ -178,7 +206,6 @@ pub(crate) fn into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError
     let size = tensor.dtype.size();
     let mut values = vec![0; tensor.shape.iter().product::<usize>() * size];
     window(tensor.device)?.download(&storage.block, storage.layout.offset as usize * size, &mut values)?;
-    let dtype = dtype::to_burn(tensor.dtype);
     Ok(TensorData::from_bytes_vec(values, tensor.shape.clone(), dtype))
 }
 
@@ -187,14 +214,15 @@ pub(crate) fn to_device(tensor: MlirTensor, device: MlirDevice) -> MlirTensor {
     if tensor.device == device {
         return tensor;
     }
-    let (dtype, shape) = (tensor.dtype, tensor.ir_shape());
-    match into_data(tensor) {
+    let (dtype, shape, store) = (tensor.dtype, tensor.ir_shape(), tensor.store);
+    let moved = match into_data(MlirTensor { store: BoolStore::Native, ..tensor }) {
         Ok(data) => from_data(device, data),
         Err(error) => {
             let error = MlirError::Invalid { op: "to_device", reason: error.reason().to_string() };
             failed(device, error, dtype, shape)
         }
-    }
+    };
+    MlirTensor { store, ..moved }
 }
 
 /// Starts everything recorded by this thread on `device`.

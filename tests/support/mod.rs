@@ -4,3 +4,4 @@ pub mod child;
 pub mod devices;
 pub mod exact;
 pub mod network;
+pub mod numbers;
