@@ -144,7 +144,12 @@ impl KernelWriter {
 
     /// `bytes` of the launch's scratch from `offset` on.
     pub fn scratch(&mut self, offset: usize) -> Value {
-        self.emitter.op(format_args!("llvm.getelementptr %shared[{offset}] : ({GLOBAL}) -> {GLOBAL}, i8"))
+        let e = &mut self.emitter;
+        if i32::try_from(offset).is_ok() {
+            return e.op(format_args!("llvm.getelementptr %shared[{offset}] : ({GLOBAL}) -> {GLOBAL}, i8"));
+        }
+        let offset = e.op(format_args!("arith.constant {offset} : i64"));
+        e.op(format_args!("llvm.getelementptr %shared[{offset}] : ({GLOBAL}, i64) -> {GLOBAL}, i8"))
     }
 
     /// Reserves memory of the block of threads and returns its address.

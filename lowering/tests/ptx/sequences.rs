@@ -35,11 +35,16 @@ fn sorts() {
         "shape [1048576] axis 0\n  input [1]\n  output [1]",
         "shape [100, 10] axis 1\n  input [10, 1]\n  output [10, 1]",
         "shape [3000, 7] axis 0\n  input [1, -3000]\n  output [7, 1]",
+        "shape [2000000, 4] axis 0\n  input [1, -2000000]\n  output [4, 1]",
+        "shape [3000000000] axis 0\n  input [1]\n  output [1]",
     ];
+    check(&format!("sort bf16 to i64 {{\n  {}\n}}", bodies[4]));
+    check(&format!("sort i64 to i64 {{\n  {}\n}}", bodies[3]));
     check(&format!("sort descending f32 to i64 {{\n  {}\n}}", bodies[0]));
     check(&format!("sort f64 to i32 {{\n  {}\n}}", bodies[1]));
     for dtype in numbers() {
         check(&format!("sort {dtype} {{\n  {}\n}}", bodies[2]));
+        check(&format!("sort descending {dtype} {{\n  {}\n}}", bodies[3]));
     }
 }
 

@@ -43,7 +43,9 @@ pub(super) fn lower(columns: &Columns<'_>) -> Result<Payload, LoweringError> {
         heads: entries.array_bytes(lists * size),
         tails: entries.array_bytes(lists * size) + partial_bytes,
     };
-    let sorting = Sorting::new(entries, lists, size, runs.tails + partial_bytes)?;
+    // An index that is none is the extent.
+    let bits = (usize::BITS - columns.scatter.extent.leading_zeros()) as usize;
+    let sorting = Sorting::new(entries, lists, size, bits, runs.tails + partial_bytes)?;
     let mut phases = sorting.phases(&runs)?;
     let blocks = grid(threads.div_ceil(THREADS))?;
     for (symbol, text) in [("runs", runs.chunks("runs")), ("joins", runs.joins("joins"))] {
@@ -82,15 +84,19 @@ impl Ends for Runs<'_> {
     fn read(&self, kernel: &mut KernelWriter, row: &Value, place: &Value) -> Entry {
         let mut at = self.columns.place(&mut kernel.emitter, Some(row), None);
         at[self.columns.scatter.axis] = place.clone();
-        let key_type = self.entries.key_type();
-        let key = self.columns.index(kernel, &at, key_type);
-        let e = &mut kernel.emitter;
-        let extent = e.int(key_type, self.columns.scatter.extent);
-        let outside = e.compare("eq", key_type, &key, &extent);
-        kernel.report(&outside);
+        let key = self.columns.index(kernel, &at, self.entries.key_type());
         let e = &mut kernel.emitter;
         let position = e.resize(place, "index", "i32");
         self.entries.make(e, &key, &position)
+    }
+
+    fn check(&self, kernel: &mut KernelWriter, entry: &Entry) {
+        let key_type = self.entries.key_type();
+        let e = &mut kernel.emitter;
+        let key = self.entries.key(e, entry);
+        let extent = e.int(key_type, self.columns.scatter.extent);
+        let outside = e.compare("eq", key_type, &key, &extent);
+        kernel.report(&outside);
     }
 
     fn write(&self, kernel: &mut KernelWriter, row: &Value, place: &Value, entry: &Entry) {

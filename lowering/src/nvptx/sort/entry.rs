@@ -15,6 +15,10 @@ pub(in crate::nvptx) enum Entries {
     Narrow,
     /// A key of 64 bits, and a position of 32 bits.
     Wide,
+    /// A key of 32 bits alone.
+    NarrowKeys,
+    /// A key of 64 bits alone.
+    WideKeys,
 }
 
 /// The components of an entry.
@@ -28,16 +32,22 @@ pub(in crate::nvptx) struct Place {
 }
 
 impl Entries {
-    /// The entries of keys of a type.
+    /// The entries of keys of a type, with positions.
     pub fn of(dtype: DType) -> Self {
         if dtype.size() > 4 { Self::Wide } else { Self::Narrow }
+    }
+
+    /// The entries of keys of a type, without positions.
+    pub fn keys(dtype: DType) -> Self {
+        if dtype.size() > 4 { Self::WideKeys } else { Self::NarrowKeys }
     }
 
     /// The MLIR types of the components.
     pub fn types(self) -> &'static [&'static str] {
         match self {
-            Self::Narrow => &["i64"],
+            Self::Narrow | Self::WideKeys => &["i64"],
             Self::Wide => &["i64", "i32"],
+            Self::NarrowKeys => &["i32"],
         }
     }
 
@@ -49,9 +59,14 @@ impl Entries {
     /// The MLIR type of a key.
     pub fn key_type(self) -> &'static str {
         match self {
-            Self::Narrow => "i32",
-            Self::Wide => "i64",
+            Self::Narrow | Self::NarrowKeys => "i32",
+            Self::Wide | Self::WideKeys => "i64",
         }
+    }
+
+    /// Bytes of an entry.
+    pub fn entry_bytes(self) -> usize {
+        self.bytes().sum()
     }
 
     /// Bytes of an array.
@@ -59,10 +74,12 @@ impl Entries {
         self.bytes().map(|bytes| (entries * bytes).next_multiple_of(256)).sum()
     }
 
-    /// An entry of a key and an `i32` position.
+    /// An entry of a key and an `i32` position, if it has one.
     pub fn make(self, e: &mut Emitter, key: &Value, position: &Value) -> Entry {
-        if self == Self::Wide {
-            return vec![key.clone(), position.clone()];
+        match self {
+            Self::Wide => return vec![key.clone(), position.clone()],
+            Self::NarrowKeys | Self::WideKeys => return vec![key.clone()],
+            Self::Narrow => {}
         }
         let (key, position) = (e.resize(key, "i32", "i64"), e.resize(position, "i32", "i64"));
         let bits = e.int("i64", 32);
@@ -70,22 +87,22 @@ impl Entries {
         vec![e.arith("ori", "i64", &high, &position)]
     }
 
-    /// What comes behind every other entry.
+    /// What comes behind every other entry with a position.
     pub fn last(self, e: &mut Emitter) -> Entry {
         self.types().iter().map(|ty| e.int(ty, -1)).collect()
     }
 
-    /// The position of an entry, an `i32`.
+    /// The position of an entry that has one, an `i32`.
     pub fn position(self, e: &mut Emitter, entry: &Entry) -> Value {
         match self {
             Self::Narrow => e.resize(&entry[0], "i64", "i32"),
-            Self::Wide => entry[1].clone(),
+            _ => entry[entry.len() - 1].clone(),
         }
     }
 
     /// The key of an entry.
     pub fn key(self, e: &mut Emitter, entry: &Entry) -> Value {
-        if self == Self::Wide {
+        if self != Self::Narrow {
             return entry[0].clone();
         }
         let bits = e.int("i64", 32);
@@ -93,10 +110,10 @@ impl Entries {
         e.resize(&key, "i64", "i32")
     }
 
-    /// Whether `a` comes before `b`.
+    /// Whether `a` comes before `b`; both have positions.
     pub fn precedes(self, e: &mut Emitter, a: &Entry, b: &Entry) -> Value {
         let less = e.compare("ult", "i64", &a[0], &b[0]);
-        if self == Self::Narrow {
+        if self != Self::Wide {
             return less;
         }
         let equal = e.compare("eq", "i64", &a[0], &b[0]);

@@ -1,31 +1,105 @@
 //! Stable sorts.
 //!
-//! Elements become [entries](entry) that unsigned comparisons order; [phases] sort them by merging, and
-//! the elements are then taken from where the entries came from.
+//! Elements become [entries](entry) that unsigned comparisons order. Short rows are sorted in the memory of a
+//! block and [merged](merging); long ones are distributed by one [digit](radix) of their keys after the other.
 
 mod entry;
 mod merge;
-mod phases;
+mod merging;
+mod radix;
 
 pub(super) use entry::{Entries, Entry, Place};
-pub(super) use phases::{Ends, Sorting};
 
+use self::{merging::Merging, radix::Radix};
 use super::map::coordinates;
 use super::writer::KernelWriter;
 use super::{code::Code, kernels};
-use crate::emit::Value;
+use crate::emit::{Emitter, Value};
 use crate::types::storage_type;
 use crate::{LoweringError, Payload, scalar};
-use burn_mlir_ir::{DType, Sort};
+use burn_mlir_ir::{DType, Phase, Sort};
 
 /// Lowers a sort.
 pub(super) fn lower(sort: &Sort) -> Result<Payload, LoweringError> {
     let outer: Vec<usize> = (0..sort.shape.len()).filter(|&dim| dim != sort.axis).collect();
     let rows = outer.iter().map(|&dim| sort.shape[dim]).product();
-    let entries = Entries::of(sort.dtype);
-    let sorting = Sorting::new(entries, rows, sort.shape[sort.axis], 0)?;
-    let phases = sorting.phases(&Elements { sort, outer, entries })?;
+    let (size, bits) = (sort.shape[sort.axis], 8 * sort.dtype.size());
+    let elements = Elements { sort, outer, entries: Entries::of(sort.dtype) };
+    if sort.index_dtype.is_none() && Sorting::is_radix(size, bits) {
+        // A stable distribution needs no positions.
+        let sorting = Sorting::new(Entries::keys(sort.dtype), rows, size, bits, 0)?;
+        let phases = sorting.phases(&Values(elements))?;
+        return Ok(kernels(phases, sorting.scratch_bytes()));
+    }
+    let sorting = Sorting::new(elements.entries, rows, size, bits, 0)?;
+    let phases = sorting.phases(&elements)?;
     Ok(kernels(phases, sorting.scratch_bytes()))
+}
+
+/// Where entries come from and where they go. Rows and places in a row are of type `index`.
+pub(in crate::nvptx) trait Ends {
+    /// Opens a kernel.
+    fn open(&self, symbol: &str) -> KernelWriter;
+    /// The entry at a place of a row.
+    fn read(&self, kernel: &mut KernelWriter, row: &Value, place: &Value) -> Entry;
+    /// Reports an entry that must not be; called for each entry once or more.
+    fn check(&self, _: &mut KernelWriter, _: &Entry) {}
+    /// A key as the unsigned integer by which it is sorted.
+    fn order(&self, _: &mut Emitter, key: &Value) -> Value {
+        key.clone()
+    }
+    /// Takes the entry that comes at a place of a row when it is sorted.
+    fn write(&self, kernel: &mut KernelWriter, row: &Value, place: &Value, entry: &Entry);
+}
+
+/// How rows of entries are sorted.
+pub(in crate::nvptx) enum Sorting {
+    /// By merging. Entries have positions, and what comes from [`Ends::read`] is in order.
+    Merging(Merging),
+    /// By digits.
+    Radix(Radix),
+}
+
+impl Sorting {
+    /// Whether rows of `size` entries with keys of `bits` are sorted by digits: if that takes fewer passes.
+    pub fn is_radix(size: usize, bits: usize) -> bool {
+        Merging::merges(size) > radix::passes(bits)
+    }
+
+    /// `rows` rows of `size` entries, ordered by the lowest `bits` of their keys; scratch memory is used from
+    /// byte `scratch` on.
+    pub fn new(
+        entries: Entries,
+        rows: usize,
+        size: usize,
+        bits: usize,
+        scratch: usize,
+    ) -> Result<Self, LoweringError> {
+        if size >= u32::MAX as usize {
+            return Err(LoweringError::Unsupported(format!("sorting {size} elements on a GPU")));
+        }
+        Ok(if Self::is_radix(size, bits) {
+            Self::Radix(Radix::new(entries, rows, size, bits, scratch))
+        } else {
+            Self::Merging(Merging::new(entries, rows, size, scratch))
+        })
+    }
+
+    /// Bytes of scratch memory.
+    pub fn scratch_bytes(&self) -> usize {
+        match self {
+            Self::Merging(merging) => merging.scratch_bytes(),
+            Self::Radix(radix) => radix.scratch_bytes(),
+        }
+    }
+
+    /// The kernels that sort, with how they are launched.
+    pub fn phases(&self, ends: &impl Ends) -> Result<Vec<(String, Phase)>, LoweringError> {
+        match self {
+            Self::Merging(merging) => merging.phases(ends),
+            Self::Radix(radix) => radix.phases(ends),
+        }
+    }
 }
 
 /// The elements of a tensor.
@@ -87,4 +161,49 @@ impl Ends for Elements<'_> {
         let at = self.coordinates(kernel, row, place);
         kernel.store(1, storage_type(dtype), &self.sort.accesses[1], &at, &element);
     }
+}
+
+/// The elements of a tensor as they are, without positions.
+struct Values<'a>(Elements<'a>);
+
+impl Values<'_> {
+    /// The integer type of an element's bits.
+    fn bits(&self) -> String {
+        format!("i{}", 8 * self.0.sort.dtype.size())
+    }
+}
+
+impl Ends for Values<'_> {
+    fn open(&self, symbol: &str) -> KernelWriter {
+        self.0.open(symbol)
+    }
+
+    fn read(&self, kernel: &mut KernelWriter, row: &Value, place: &Value) -> Entry {
+        let element = self.0.element(kernel, row, place);
+        let (e, bits) = (&mut kernel.emitter, self.bits());
+        let key = cast_bits(e, &element, storage_type(self.0.sort.dtype), &bits);
+        vec![e.resize(&key, &bits, Entries::keys(self.0.sort.dtype).key_type())]
+    }
+
+    fn order(&self, e: &mut Emitter, key: &Value) -> Value {
+        let (dtype, bits) = (self.0.sort.dtype, self.bits());
+        let key = e.resize(key, Entries::keys(dtype).key_type(), &bits);
+        let element = cast_bits(e, &key, &bits, storage_type(dtype));
+        let value = scalar::from_storage(e, dtype, &element);
+        entry::ordered(e, dtype, self.0.sort.descending, &value)
+    }
+
+    fn write(&self, kernel: &mut KernelWriter, row: &Value, place: &Value, entry: &Entry) {
+        let (dtype, bits) = (self.0.sort.dtype, self.bits());
+        let e = &mut kernel.emitter;
+        let key = e.resize(&entry[0], Entries::keys(dtype).key_type(), &bits);
+        let element = cast_bits(e, &key, &bits, storage_type(dtype));
+        let at = self.0.coordinates(kernel, row, place);
+        kernel.store(1, storage_type(dtype), &self.0.sort.accesses[1], &at, &element);
+    }
+}
+
+/// The same bits as another type.
+fn cast_bits(e: &mut Emitter, value: &Value, from: &str, to: &str) -> Value {
+    if from == to { value.clone() } else { e.op(format_args!("arith.bitcast {value} : {from} to {to}")) }
 }

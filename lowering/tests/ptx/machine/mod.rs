@@ -1,5 +1,5 @@
 //! A machine that runs PTX as the tests of this crate meet it, one thread after the other, so that kernels can be
-//! tried without a GPU. Every access is checked: an address outside the buffer it was computed from, or
+//! tried without a GPU. Some blocks run at the same time and take turns. Every access is checked: an address outside the buffer it was computed from, or
 //! not a multiple of the access's size, ends the test. Memory nobody wrote holds rubbish.
 
 mod arithmetic;
@@ -10,7 +10,8 @@ mod thread;
 pub use arithmetic::{bf16_to_f64, f16_to_f64};
 
 use crate::emit_for;
-use burn_mlir_ir::{COUNTER_WORDS, Target};
+use burn_mlir_ir::{COUNTER_WORDS, Phase, Target};
+use parse::Function;
 use thread::{Block, Stop};
 
 /// Distance of buffers in the address space of the machine.
@@ -98,8 +99,12 @@ pub fn run_on(target: &Target, text: &str, buffers: Vec<Buffer>, scalars: &[u64]
         arguments.truncate(count + scalars.len() + 3);
         arguments.extend((0..maps.len() as u64).map(|map| hopper::MAPS + map));
         let function = functions.iter().find(|function| function.name == phase.symbol).expect("the symbol");
-        for y in 0..phase.grid[1] {
-            for x in 0..phase.grid[0] {
+        if maps.is_empty() {
+            run_grid(function, phase, &mut memory, &arguments);
+        }
+        let [columns, rows] = if maps.is_empty() { [0; 2] } else { [phase.grid[0], phase.grid[1]] };
+        for y in 0..rows {
+            for x in 0..columns {
                 let bytes = function.shared_bytes + phase.workgroup_bytes as usize;
                 let block = Block {
                     function,
@@ -110,7 +115,7 @@ pub fn run_on(target: &Target, text: &str, buffers: Vec<Buffer>, scalars: &[u64]
                     grid: phase.grid[0],
                     shared: vec![RUBBISH; bytes.next_multiple_of(16)],
                 };
-                if maps.is_empty() { run_block(block) } else { hopper::run_block(block, &maps) }
+                hopper::run_block(block, &maps);
             }
         }
         let counters = &memory.buffers[count + 2];
@@ -121,33 +126,101 @@ pub fn run_on(target: &Target, text: &str, buffers: Vec<Buffer>, scalars: &[u64]
     Ran { buffers: memory.buffers, status }
 }
 
-/// Runs a block of threads: each until it waits, then those that wait for each other.
-fn run_block(mut block: Block<'_>) {
-    let (function, threads) = (block.function, block.threads);
-    let mut running: Vec<thread::Thread> =
-        (0..threads).map(|position| thread::Thread::new(function, position)).collect();
-    let mut stops: Vec<Stop> = vec![Stop::Running; threads as usize];
-    loop {
-        for (lanes, stops) in running.chunks_mut(32).zip(stops.chunks_mut(32)) {
+/// Blocks that run at the same time.
+const AT_ONCE: usize = 5;
+
+/// Turns in which blocks that wait for each other get on, at most.
+const TURNS: usize = 50_000_000;
+
+/// A block that runs.
+struct Running {
+    at: [u32; 2],
+    threads: Vec<thread::Thread>,
+    stops: Vec<Stop>,
+    shared: Vec<u8>,
+}
+
+impl Running {
+    fn new(function: &Function, phase: &Phase, at: [u32; 2]) -> Self {
+        let threads = phase.block[0];
+        let bytes = function.shared_bytes + phase.workgroup_bytes as usize;
+        Self {
+            at,
+            threads: (0..threads).map(|position| thread::Thread::new(function, position)).collect(),
+            stops: vec![Stop::Running; threads as usize],
+            shared: vec![RUBBISH; bytes.next_multiple_of(16)],
+        }
+    }
+
+    /// Runs every thread until it waits for the block, or has looked at memory that another block may
+    /// change; whether all are done.
+    fn turn(&mut self, block: &mut Block<'_>) -> bool {
+        let function = block.function;
+        for (lanes, stops) in self.threads.chunks_mut(32).zip(self.stops.chunks_mut(32)) {
             loop {
                 for (thread, stop) in lanes.iter_mut().zip(stops.iter_mut()) {
                     if *stop == Stop::Running {
-                        *stop = thread.run(&mut block);
+                        *stop = thread.run(block);
                     }
                 }
                 let Stop::Warp(pc) = stops[0] else { break };
+                if stops.contains(&Stop::Looked) {
+                    break;
+                }
                 assert!(stops.iter().all(|&stop| stop == Stop::Warp(pc)), "a warp that is not together");
                 assert_eq!(lanes.len(), 32, "a warp operation of part of a warp");
                 thread::warp_operation(&function.code[pc], lanes);
                 stops.fill(Stop::Running);
             }
         }
-        if stops.iter().all(|&stop| stop == Stop::Done) {
+        if self.stops.iter().all(|&stop| stop == Stop::Done) {
+            return true;
+        }
+        if self.stops.contains(&Stop::Looked) {
+            self.stops
+                .iter_mut()
+                .filter(|stop| **stop == Stop::Looked)
+                .for_each(|stop| *stop = Stop::Running);
+            return false;
+        }
+        let together = self.stops.iter().all(|stop| matches!(stop, Stop::Barrier(_)));
+        assert!(together, "threads that wait for others: {:?}", self.stops);
+        self.stops.fill(Stop::Running);
+        false
+    }
+}
+
+/// Runs the blocks of a grid, some at the same time, which take turns in no regular order.
+fn run_grid(function: &Function, phase: &Phase, memory: &mut Memory, arguments: &[u64]) {
+    let mut waiting = (0..phase.grid[1]).flat_map(|y| (0..phase.grid[0]).map(move |x| [x, y]));
+    let mut running: Vec<Running> = Vec::new();
+    let mut random = 1u64;
+    for _ in 0..TURNS {
+        while running.len() < AT_ONCE
+            && let Some(at) = waiting.next()
+        {
+            running.push(Running::new(function, phase, at));
+        }
+        if running.is_empty() {
             return;
         }
-        let waits = |stop: &Stop| matches!(stop, Stop::Barrier(_) | Stop::Done);
-        let together = stops.iter().all(waits);
-        assert!(together && !stops.contains(&Stop::Done), "threads that wait for others: {stops:?}");
-        stops.fill(Stop::Running);
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let number = (random >> 33) as usize % running.len();
+        let current = &mut running[number];
+        let mut block = Block {
+            function,
+            memory,
+            arguments,
+            at: current.at,
+            threads: phase.block[0],
+            grid: phase.grid[0],
+            shared: std::mem::take(&mut current.shared),
+        };
+        let done = current.turn(&mut block);
+        current.shared = block.shared;
+        if done {
+            running.swap_remove(number);
+        }
     }
+    panic!("blocks that wait for each other");
 }

@@ -27,6 +27,8 @@ pub enum Stop {
     Warp(usize),
     /// It waits for its block at an instruction.
     Barrier(usize),
+    /// It has looked at memory that another block may change.
+    Looked,
     /// It is at an instruction that only Hopper has.
     Special(usize),
     /// It is done.
@@ -62,13 +64,21 @@ impl Thread {
                     Operand::Label(position) => self.next = position,
                     _ => panic!("{}", instruction.text),
                 },
+                "bar" if instruction.modifiers.iter().any(|part| part == "warp") => {
+                    return Stop::Warp(self.next - 1);
+                }
                 "bar" | "barrier" => return Stop::Barrier(self.next - 1),
                 "mbarrier" | "wgmma" | "cp" | "elect" | "stmatrix" | "setmaxnreg" | "prefetch" => {
                     return Stop::Special(self.next - 1);
                 }
                 "shfl" | "vote" | "redux" => return Stop::Warp(self.next - 1),
                 "membar" | "fence" => {}
-                "ld" => self.load(block, instruction),
+                "ld" => {
+                    self.load(block, instruction);
+                    if instruction.modifiers.iter().any(|part| part == "relaxed") {
+                        return Stop::Looked;
+                    }
+                }
                 "st" => self.store(block, instruction),
                 "atom" => self.atomic(block, instruction),
                 _ => self.compute(block, instruction),
@@ -227,6 +237,9 @@ pub fn warp_operation(instruction: &Instruction, lanes: &mut [Thread]) {
         other => panic!("{other:?}"),
     };
     let operands = &instruction.operands;
+    if instruction.name == "bar" {
+        return;
+    }
     if instruction.name == "vote" {
         let votes = lanes
             .iter()

@@ -61,11 +61,18 @@ fn scatters() {
         scatter(op, [1, 2500, 1], 3, true, false);
         scatter(op, [1, 33, 1], 1, true, false);
     }
+    // Indices of three digits.
+    scatter("add", [1, 17_000, 1], 70_000, true, true);
     // Runs over chunks of several parts.
     scatter("add", [1, 9000, 120], 2, true, false);
 }
 
 fn sort(rows: usize, size: usize, descending: bool, positions: bool, distinct: u64) {
+    sort_floats("f32", rows, size, descending, positions, distinct);
+}
+
+/// Rows of small integers, in `f32` or `bf16`, and of what floats have besides.
+fn sort_floats(dtype: &str, rows: usize, size: usize, descending: bool, positions: bool, distinct: u64) {
     let mut numbers = Numbers(size as u64);
     let mut input: Vec<f32> = (0..rows * size).map(|_| (numbers.next() % distinct) as f32 - 3.0).collect();
     for place in (0..input.len()).step_by(7) {
@@ -86,18 +93,31 @@ fn sort(rows: usize, size: usize, descending: bool, positions: bool, distinct: u
     let order = if descending { "descending " } else { "" };
     let result = if positions { " to i32" } else { "" };
     let text = format!(
-        "sort {order}f32{result} {{\n  shape [{rows}, {size}] axis 1\n  input [{size}, 1]\n  output [{size}, 1]\n}}"
+        "sort {order}{dtype}{result} {{\n  shape [{rows}, {size}] axis 1\n  input [{size}, 1]\n  output [{size}, 1]\n}}"
     );
-    let output = vec![0u8; 4 * input.len()];
-    let ran = run(&text, vec![f32s(&input), output.into()], &[]);
+    let half = dtype == "bf16";
+    // A bf16 is the upper half of an f32.
+    let input_bytes: Vec<u8> = if half {
+        input.iter().flat_map(|value| value.to_le_bytes()[2..].to_vec()).collect()
+    } else {
+        input.iter().flat_map(|value| value.to_le_bytes()).collect()
+    };
+    let output = vec![0u8; if half && !positions { 2 } else { 4 } * input.len()];
+    let ran = run(&text, vec![input_bytes.into(), output.into()], &[]);
     if positions {
         let expected: Vec<i32> = expected.iter().map(|&place| place as i32).collect();
         assert_eq!(to_i32s(&ran.buffers[1]), expected, "{text}");
-    } else {
-        let expected: Vec<f32> =
-            expected.iter().enumerate().map(|(at, place)| input[at / size * size + place]).collect();
-        assert_eq!(bits(&to_f32s(&ran.buffers[1])), bits(&expected), "{text}");
+        return;
     }
+    let expected: Vec<f32> =
+        expected.iter().enumerate().map(|(at, place)| input[at / size * size + place]).collect();
+    let actual = if half {
+        let whole = |half: &[u8]| f32::from_le_bytes([0, 0, half[0], half[1]]);
+        ran.buffers[1].chunks(2).map(whole).collect()
+    } else {
+        to_f32s(&ran.buffers[1])
+    };
+    assert_eq!(bits(&actual), bits(&expected), "{text}");
 }
 
 #[test]
@@ -109,6 +129,51 @@ fn sorts() {
     sort(1, 2049, true, false, 100);
     sort(2, 10000, false, true, 50);
     sort(1, 17000, false, false, 1 << 20);
+}
+
+#[test]
+fn sorts_of_long_rows() {
+    // By digits: the values themselves and their positions, equal keys, other directions.
+    sort_floats("bf16", 1, 8200, false, false, 200);
+    sort_floats("bf16", 1, 8193, true, true, 30);
+    sort_bytes("u8", 3, 4100, false, true, 200);
+    sort_bytes("i8", 1, 9001, true, true, 2);
+    sort_bytes("i16", 1, 8200, true, false, 1 << 16);
+}
+
+/// Rows of integers of one or two bytes.
+fn sort_bytes(dtype: &str, rows: usize, size: usize, descending: bool, positions: bool, distinct: u64) {
+    let mut numbers = Numbers(size as u64);
+    let bytes = if dtype.ends_with('8') { 1 } else { 2 };
+    let value = |bits: u64| match dtype {
+        "u8" => i64::from(bits as u8),
+        "i8" => i64::from(bits as i8),
+        "u16" => i64::from(bits as u16),
+        _ => i64::from(bits as i16),
+    };
+    let input: Vec<i64> =
+        (0..rows * size).map(|_| value((numbers.next() % distinct).wrapping_sub(7))).collect();
+    let expected = input.chunks(size).flat_map(|row| {
+        let mut order: Vec<usize> = (0..size).collect();
+        order.sort_by_key(|&at| if descending { -row[at] } else { row[at] });
+        order.into_iter().map(|at| if positions { at as i64 } else { row[at] }).collect::<Vec<_>>()
+    });
+    let (order, result) =
+        (if descending { "descending " } else { "" }, if positions { " to i32" } else { "" });
+    let text = format!(
+        "sort {order}{dtype}{result} {{\n  shape [{rows}, {size}] axis 1\n  input [{size}, 1]\n  output [{size}, 1]\n}}"
+    );
+    let to_bytes = |value: &i64| value.to_le_bytes()[..bytes].to_vec();
+    let output = vec![0u8; if positions { 4 } else { bytes } * input.len()];
+    let ran =
+        run(&text, vec![input.iter().flat_map(to_bytes).collect::<Vec<u8>>().into(), output.into()], &[]);
+    let actual: Vec<i64> = if positions {
+        to_i32s(&ran.buffers[1]).into_iter().map(i64::from).collect()
+    } else {
+        let bits = |part: &[u8]| part.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte));
+        ran.buffers[1].chunks(bytes).map(|part| value(bits(part))).collect()
+    };
+    assert_eq!(actual, expected.collect::<Vec<_>>(), "{text}");
 }
 
 fn scan(shape: [usize; 3], op: &str) {

@@ -1,5 +1,7 @@
-//! Sorting rows of entries: tiles in workgroup memory, then merges of neighbouring runs until a row is one.
+//! Sorting rows of entries by merging: tiles in workgroup memory, then merges of neighbouring runs until a row
+//! is one.
 
+use super::Ends;
 use super::entry::{Entries, Entry, Place};
 use super::merge::{ITEMS, Runs, merge, merge_tile, sort_items, split, store_items};
 use crate::LoweringError;
@@ -18,18 +20,8 @@ const RESIDENT: usize = 4;
 /// Entries of a block.
 const TILE: usize = THREADS * ITEMS;
 
-/// Where entries come from and where they go. Rows and places in a row are of type `index`.
-pub(in crate::nvptx) trait Ends {
-    /// Opens a kernel.
-    fn open(&self, symbol: &str) -> KernelWriter;
-    /// The entry at a place of a row.
-    fn read(&self, kernel: &mut KernelWriter, row: &Value, place: &Value) -> Entry;
-    /// Takes the entry that comes at a place of a row when it is sorted.
-    fn write(&self, kernel: &mut KernelWriter, row: &Value, place: &Value, entry: &Entry);
-}
-
 /// Rows to be sorted.
-pub(in crate::nvptx) struct Sorting {
+pub(in crate::nvptx) struct Merging {
     entries: Entries,
     rows: usize,
     size: usize,
@@ -40,14 +32,16 @@ pub(in crate::nvptx) struct Sorting {
     scratch: usize,
 }
 
-impl Sorting {
+impl Merging {
     /// `rows` rows of `size` entries; scratch memory is used from byte `scratch` on.
-    pub fn new(entries: Entries, rows: usize, size: usize, scratch: usize) -> Result<Self, LoweringError> {
-        if size >= u32::MAX as usize {
-            return Err(LoweringError::Unsupported(format!("sorting {size} elements on a GPU")));
-        }
+    pub fn new(entries: Entries, rows: usize, size: usize, scratch: usize) -> Self {
         let run = size.next_power_of_two().clamp(ITEMS, TILE);
-        Ok(Self { entries, rows, size, row_tiles: size.div_ceil(TILE), run, scratch })
+        Self { entries, rows, size, row_tiles: size.div_ceil(TILE), run, scratch }
+    }
+
+    /// How often a row of `size` entries is merged outside of tiles.
+    pub fn merges(size: usize) -> usize {
+        size.div_ceil(TILE).max(1).next_power_of_two().trailing_zeros() as usize
     }
 
     /// Entries of a row in scratch memory.
@@ -85,7 +79,7 @@ impl Sorting {
         let (mut width, mut number) = (TILE, 0);
         while width < self.row_entries() {
             let symbol = format!("merge{number}");
-            phases.push((self.merges(ends, &symbol, width, number), phase(&symbol)));
+            phases.push((self.merge_runs(ends, &symbol, width, number), phase(&symbol)));
             width *= 2;
             number += 1;
         }
@@ -109,6 +103,7 @@ impl Sorting {
             let list = types.join(", ");
             e.open(format_args!("{results}:{} = scf.if {} -> ({list}) {{", types.len(), place.valid));
             let entry = ends.read(&mut kernel, &place.row, &place.position);
+            ends.check(&mut kernel, &entry);
             let e = &mut kernel.emitter;
             e.line(format_args!("scf.yield {} : {list}", entry.join(", ")));
             e.close("} else {");
@@ -142,7 +137,7 @@ impl Sorting {
     }
 
     /// Merges neighbouring runs of `width` entries from array `number` on.
-    fn merges(&self, ends: &impl Ends, symbol: &str, width: usize, number: usize) -> String {
+    fn merge_runs(&self, ends: &impl Ends, symbol: &str, width: usize, number: usize) -> String {
         let entries = self.entries;
         let ty = "i64";
         let mut kernel = ends.open(symbol);
