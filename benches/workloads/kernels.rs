@@ -30,7 +30,7 @@ pub fn done(device: &Device) {
 }
 
 /// Calls of `compute`, and the check that its values are `expected`.
-fn work<const D: usize>(
+pub fn work<const D: usize>(
     device: &Device,
     compute: impl Fn() -> Tensor<D> + Clone + 'static,
     tolerance: impl Into<Tolerance>,

@@ -1,6 +1,6 @@
 //! Which workloads there are, by the kind of device they are meant for.
 
-use crate::{Setup, gpt2, kernels, replay, training};
+use crate::{Setup, gpt2, kernels, order, replay, training};
 use burn::tensor::DType::{BF16, F16, F32, Flex32};
 
 /// For a host.
@@ -23,6 +23,12 @@ pub const CPU: &[(&str, Setup)] = &[
     ("max_pool2d_f32", kernels::pool),
     ("attention_f32", |d| kernels::attention(d, [4, 8, 512, 64], true, F32)),
     ("embedding_f32", kernels::lookup),
+    ("sort_f32_1m", order::sort),
+    ("argsort_f32_1m", order::argsort),
+    ("topk_f32_4096x1024", order::topk),
+    ("cumsum_f32_4096x1024", order::cumsum),
+    ("scatter_add_f32_1m", order::scatter_add),
+    ("embedding_grad_f32", order::select_add),
     ("op_overhead_100", kernels::overhead),
     ("graph_replay_100", |d| replay::additions(d, false)),
     ("graph_replay_100_launches", |d| replay::additions(d, true)),
@@ -52,6 +58,12 @@ pub const CUDA: &[(&str, Setup)] = &[
     ("attention_bf16", |d| kernels::attention(d, [8, 16, 4096, 128], false, BF16)),
     ("attention_causal_bf16", |d| kernels::attention(d, [8, 16, 4096, 128], true, BF16)),
     ("conv2d_bf16", |d| kernels::convolution(d, [64, 256, 56], BF16)),
+    ("sort_f32_1m", order::sort),
+    ("argsort_f32_1m", order::argsort),
+    ("topk_f32_4096x1024", order::topk),
+    ("cumsum_f32_4096x1024", order::cumsum),
+    ("scatter_add_f32_1m", order::scatter_add),
+    ("embedding_grad_f32", order::select_add),
     ("op_overhead_100", kernels::overhead),
     ("graph_replay_100", |d| replay::additions(d, false)),
     ("graph_replay_100_launches", |d| replay::additions(d, true)),

@@ -2,6 +2,8 @@
 //!
 //! `cargo bench --bench workloads -- [--device cpu|cuda] [--only NAME ...] [--threads N]`
 //!
+//! With `--profile peers --features peers`, `--peer flex` runs the same work on burn-flex.
+//!
 //! - `ms`: median of the calls of one process, from the host's start to the result, or to the end of a wait for it;
 //! - `queued_ms`: time of one of many calls that are started one behind the other and waited for together: the
 //!   device's own time where it is the slower; left out for calls that wait by themselves;
@@ -15,6 +17,7 @@ mod check;
 mod gpt2;
 mod kernels;
 mod lists;
+mod order;
 mod replay;
 mod training;
 
@@ -31,6 +34,9 @@ struct Options {
     /// Where to run.
     #[arg(long, value_enum, default_value_t = Kind::Cpu)]
     device: Kind,
+    /// On which backend.
+    #[arg(long, value_enum, default_value_t = Peer::Mlir)]
+    peer: Peer,
     /// Only these workloads.
     #[arg(long, num_args = 1..)]
     only: Vec<String>,
@@ -68,17 +74,48 @@ impl Kind {
         }
     }
 
-    fn device(self) -> Device {
-        Device::new(match self {
-            Self::Cpu => MlirDevice::Cpu,
-            Self::Cuda => MlirDevice::Cuda(0),
-        })
-    }
-
     fn workloads(self) -> &'static [(&'static str, Setup)] {
         match self {
             Self::Cpu => lists::CPU,
             Self::Cuda => lists::CUDA,
+        }
+    }
+}
+
+/// A backend to run the workloads on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Peer {
+    /// This one.
+    Mlir,
+    /// burn-flex, on the host.
+    #[cfg(feature = "peers")]
+    Flex,
+}
+
+impl Peer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mlir => "burn-mlir",
+            #[cfg(feature = "peers")]
+            Self::Flex => "burn-flex",
+        }
+    }
+
+    /// What selects it on the command line.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Mlir => "mlir",
+            #[cfg(feature = "peers")]
+            Self::Flex => "flex",
+        }
+    }
+
+    fn device(self, kind: Kind) -> Device {
+        match (self, kind) {
+            (Self::Mlir, Kind::Cpu) => Device::new(MlirDevice::Cpu),
+            (Self::Mlir, Kind::Cuda) => Device::new(MlirDevice::Cuda(0)),
+            #[cfg(feature = "peers")]
+            (Self::Flex, _) => Device::new(burn_flex::FlexDevice),
         }
     }
 }
@@ -141,7 +178,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     }
     if let Some(name) = &options.child {
-        return child(name, options.device, options.once);
+        return child(name, &options);
     }
     let cold_starts = COLD_STARTS.iter().filter(|start| workloads.iter().any(|(name, _)| *name == start.1));
     for name in workloads.iter().map(|(name, _)| *name).chain(cold_starts.map(|start| start.0)) {
@@ -170,7 +207,7 @@ fn measure(name: &str, options: &Options) -> Result<serde_json::Value, Box<dyn E
     let (cold, warm) = (run()?, run()?);
     let mut line = serde_json::json!({
         "workload": name,
-        "peer": "burn-mlir",
+        "peer": options.peer.name(),
         "device": options.device.name(),
         "ms": round(warm.later.map_or(warm.first, |later| later.0)),
         "first_ms": round(cold.first),
@@ -204,9 +241,11 @@ impl Times {
 fn run_child(name: &str, options: &Options, cache: &Path, more: &[&str]) -> Result<String, Box<dyn Error>> {
     let mut command = Command::new(std::env::current_exe()?);
     command.env("BURN_MLIR_CACHE", cache);
-    command.args(["--device", options.device.name(), "--child", name]).args(more);
+    command.args(["--device", options.device.name(), "--peer", options.peer.option(), "--child", name]);
+    command.args(more);
     if let Some(threads) = options.threads {
         command.env("BURN_MLIR_THREADS", threads.to_string());
+        command.env("RAYON_NUM_THREADS", threads.to_string());
     }
     let output = command.output()?;
     if !output.status.success() {
@@ -220,13 +259,14 @@ fn round(milliseconds: f64) -> f64 {
 }
 
 /// Prints the first call's time and the median of the later ones.
-fn child(name: &str, kind: Kind, once: bool) -> Result<(), Box<dyn Error>> {
+fn child(name: &str, options: &Options) -> Result<(), Box<dyn Error>> {
+    let kind = options.device;
     let (_, setup) = kind.workloads().iter().find(|(known, _)| *known == name).ok_or("no such workload")?;
-    let device = kind.device();
+    let device = options.peer.device(kind);
     device.seed(1);
     let mut work = setup(&device);
     let first = work.time(1);
-    if once {
+    if options.once {
         return Ok(());
     }
     std::mem::replace(&mut work.check, Box::new(|| {}))();

@@ -2,8 +2,9 @@
 //!
 //! - [`scatter`](mod@scatter): updates at indices;
 //! - [`scan`](mod@scan): prefix combinations;
-//! - [`sort`](mod@sort): stable merge sort.
+//! - [`sort`](mod@sort): stable sorts.
 
+mod array;
 mod scan;
 mod scatter;
 mod sort;

@@ -1,10 +1,10 @@
-//! Stable sort along an axis: bottom-up merge sort in the worker's scratch.
+//! Bottom-up merge sort of each row in the worker's scratch.
 
-use super::view::View;
-use super::{TILE_ELEMENTS, payload};
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::{Emitter, Value};
 use crate::host::tiles::{Carried, Cut, delinearize, index, index_op, open_carrying_for, open_for};
+use crate::loops::view::View;
+use crate::loops::{TILE_ELEMENTS, payload};
 use crate::types::storage_type;
 use crate::{LoweringError, Payload, scalar};
 use burn_mlir_ir::{CompareOp, DType, Sort, UnaryOp};
@@ -14,7 +14,7 @@ const POSITION: DType = DType::I64;
 
 /// Lowers a sort: a tile is some rows along the axis. Each pass of the merge sort reads one half of a
 /// scratch array of twice the row's size and writes the other half.
-pub(crate) fn sort(sort: &Sort) -> Result<Payload, LoweringError> {
+pub(super) fn lower(sort: &Sort) -> Result<Payload, LoweringError> {
     let size = sort.shape[sort.axis];
     let outer: Vec<usize> = (0..sort.shape.len()).filter(|&dim| dim != sort.axis).collect();
     let sizes: Vec<usize> = outer.iter().map(|&dim| sort.shape[dim]).collect();
