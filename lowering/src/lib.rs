@@ -25,7 +25,7 @@ use melior::{Context, ir::Module};
 
 /// Version of the code this crate makes: part of a kernel's key in the cache. To be raised with every
 /// change of generated code.
-pub const VERSION: u32 = 30;
+pub const VERSION: u32 = 31;
 
 /// The text of a kernel at one point of its way down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +77,8 @@ pub fn lower<'c>(
     };
     let payload = match kernel {
         Kernel::Block(block) => host::block(block, target)?,
-        Kernel::Scatter(scatter) => loops::scatter(scatter)?,
-        Kernel::Scan(scan) => loops::scan(scan)?,
+        Kernel::Scatter(scatter) => loops::scatter(scatter, target)?,
+        Kernel::Scan(scan) => loops::scan(scan, target)?,
         Kernel::Sort(sort) => loops::sort(sort)?,
         Kernel::Attention(attention) => host::attention(attention, target)?,
     };

@@ -251,7 +251,7 @@ fn element_of(ty: &str) -> &str {
 }
 
 /// The instruction that combines two values.
-fn combining_op(op: ReduceOp, dtype: DType) -> &'static str {
+pub(crate) fn combining_op(op: ReduceOp, dtype: DType) -> &'static str {
     use DTypeKind::*;
     match (op, dtype.kind()) {
         (ReduceOp::Sum, Float) => "arith.addf",

@@ -18,13 +18,15 @@ pub(crate) mod tiles;
 mod transpose;
 mod walk;
 
+pub(crate) use accumulate::combining_op;
 pub(crate) use stages::instruction_cost;
+pub(crate) use transpose::transposed;
 
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Access, Attention, Block, DType, DimKind, DomainDim, HostTarget, Instr};
 
 /// The transform script of maps and rows.
-const SCHEDULE: &str = include_str!("schedule.mlir");
+pub(crate) const SCHEDULE: &str = include_str!("schedule.mlir");
 
 /// Elements a tile should have at least, where there are enough: a few microseconds of work.
 const TILE_ELEMENTS: usize = 16 << 10;

@@ -4,7 +4,7 @@
 use super::lanes::{Kept, Lanes, vector_type};
 use super::tiles::{Range, index, index_op, open_for, scaled};
 use crate::abi::Scratch;
-use crate::emit::Value;
+use crate::emit::{Emitter, Value};
 use crate::types::storage_type;
 use burn_mlir_ir::{Block, DimKind, Instr};
 
@@ -91,8 +91,7 @@ impl Transposed {
         self.elements(lanes, &Range { from: rows.from.clone(), to: rows_whole }, &rest);
     }
 
-    /// Transposes one block in registers: rounds that interleave the first half of the vectors with the
-    /// second.
+    /// Transposes one block in registers.
     fn block(&self, lanes: &mut Lanes, load: usize) {
         let width = self.width;
         let element = storage_type(lanes.block.body[load].dtype);
@@ -107,23 +106,7 @@ impl Transposed {
                 e.op(format_args!("vector.load {memref}[{from}] : {ty}, {vector}"))
             })
             .collect();
-        let half = width / 2;
-        let interleave =
-            |first: usize| -> Vec<usize> { (0..half).flat_map(|i| [first + i, width + first + i]).collect() };
-        let mut rounds = width.trailing_zeros();
-        while rounds > 0 {
-            let mut next = Vec::with_capacity(width);
-            for (a, b) in vectors[..half].iter().zip(&vectors[half..]) {
-                for first in [0, half] {
-                    let order = interleave(first);
-                    next.push(
-                        lanes.e().op(format_args!("vector.shuffle {a}, {b} {order:?} : {vector}, {vector}")),
-                    );
-                }
-            }
-            vectors = next;
-            rounds -= 1;
-        }
+        vectors = transposed(lanes.e(), vectors, &vector);
         let kept = lanes.kept[&load].clone();
         let base = lanes.kept_address(&kept);
         for (position, value) in vectors.iter().enumerate() {
@@ -151,4 +134,24 @@ impl Transposed {
         lanes.e().close("}");
         lanes.e().close("}");
     }
+}
+
+/// As many vectors of a type as they have lanes, transposed: rounds that interleave the first half of the vectors
+/// with the second.
+pub(crate) fn transposed(e: &mut Emitter, mut vectors: Vec<Value>, vector: &str) -> Vec<Value> {
+    let width = vectors.len();
+    let half = width / 2;
+    let interleave =
+        |first: usize| -> Vec<usize> { (0..half).flat_map(|i| [first + i, width + first + i]).collect() };
+    for _ in 0..width.trailing_zeros() {
+        let mut next = Vec::with_capacity(width);
+        for (a, b) in vectors[..half].iter().zip(&vectors[half..]) {
+            for first in [0, half] {
+                let order = interleave(first);
+                next.push(e.op(format_args!("vector.shuffle {a}, {b} {order:?} : {vector}, {vector}")));
+            }
+        }
+        vectors = next;
+    }
+    vectors
 }

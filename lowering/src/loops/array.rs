@@ -2,6 +2,7 @@
 
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::{Emitter, Value};
+use crate::host::lanes::vector_type;
 
 /// An array in scratch memory.
 #[derive(Clone)]
@@ -28,6 +29,18 @@ impl Array {
     /// Writes an element.
     pub fn store(&self, e: &mut Emitter, at: &Value, value: &Value) {
         e.line(format_args!("memref.store {value}, {}[{at}] : {}", self.memref, self.ty));
+    }
+
+    /// `width` elements from `at`.
+    pub fn load_vector(&self, e: &mut Emitter, at: &Value, width: usize) -> Value {
+        let vector = vector_type(width, self.element);
+        e.op(format_args!("vector.load {}[{at}] : {}, {vector}", self.memref, self.ty))
+    }
+
+    /// Writes `width` elements from `at`.
+    pub fn store_vector(&self, e: &mut Emitter, at: &Value, value: &Value, width: usize) {
+        let vector = vector_type(width, self.element);
+        e.line(format_args!("vector.store {value}, {}[{at}] : {}, {vector}", self.memref, self.ty));
     }
 }
 

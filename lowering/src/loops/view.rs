@@ -2,6 +2,7 @@
 
 use crate::abi::PhaseWriter;
 use crate::emit::{Emitter, Value};
+use crate::host::lanes::vector_type;
 use crate::host::tiles::{index, index_op, scaled};
 use crate::scalar;
 use crate::types::storage_type;
@@ -38,7 +39,8 @@ impl View {
         Self { memref, ty, origin: -low, strides: access.strides.to_vec(), dtype }
     }
 
-    fn address(&self, e: &mut Emitter, coordinates: &[Value]) -> Value {
+    /// Where in the memref the element at coordinates is.
+    pub fn address(&self, e: &mut Emitter, coordinates: &[Value]) -> Value {
         let mut at = index(e, self.origin);
         for (&stride, coordinate) in self.strides.iter().zip(coordinates) {
             if stride != 0 {
@@ -61,5 +63,21 @@ impl View {
         let at = self.address(e, coordinates);
         let value = scalar::to_storage(e, self.dtype, value);
         e.line(format_args!("memref.store {value}, {}[{at}] : {}", self.memref, self.ty));
+    }
+
+    /// `width` elements in memory from address `at`, as they are stored.
+    pub fn load_vector(&self, e: &mut Emitter, at: &Value, width: usize) -> Value {
+        let vector = self.vector(width);
+        e.op(format_args!("vector.load {}[{at}] : {}, {vector}", self.memref, self.ty))
+    }
+
+    /// Writes `width` elements to address `at`, as they are stored.
+    pub fn store_vector(&self, e: &mut Emitter, at: &Value, value: &Value, width: usize) {
+        let vector = self.vector(width);
+        e.line(format_args!("vector.store {value}, {}[{at}] : {}, {vector}", self.memref, self.ty));
+    }
+
+    fn vector(&self, width: usize) -> String {
+        vector_type(width, storage_type(self.dtype))
     }
 }
