@@ -1,12 +1,19 @@
 //! Updates combined into a buffer at indices.
 //!
 //! What a column is — a place in the dimensions other than the axis — is never updated from another column.
-//! Short or many columns are [walked](walk), each by a thread. Otherwise the indices are sorted, and the
-//! [runs] of equal ones combined in parallel: every column's updates of an element stay in their order.
+//! Short or many columns are [walked](walk), each by a thread. Integers are updated in [any order](order_free),
+//! replaced elements by their [last] update. Otherwise the indices are sorted, and the [runs] or, in few
+//! columns, [segments] of equal ones combined in parallel: every column's updates of an element stay in their
+//! order.
 
+mod last;
+mod order_free;
 mod runs;
+mod segments;
+mod sorted;
 mod walk;
 
+use super::grid;
 use super::map::coordinates;
 use super::sort::Entries;
 use super::writer::KernelWriter;
@@ -14,10 +21,13 @@ use crate::emit::{Emitter, Value};
 use crate::nvptx::code::Code;
 use crate::types::{storage_type, value_type};
 use crate::{LoweringError, Payload, scalar};
-use burn_mlir_ir::{Access, DType, DTypeKind, ReduceOp, Scatter, ScatterOp};
+use burn_mlir_ir::{Access, DType, DTypeKind, Phase, ReduceOp, Scatter, ScatterOp};
 
 /// Updates of a column that one thread takes at most, if columns are few.
 const SHORT: usize = 32;
+
+/// Threads of a block that takes an update each.
+const THREADS: usize = 256;
 
 /// Columns that fill a GPU.
 const MANY: usize = 1 << 15;
@@ -29,7 +39,17 @@ pub(super) fn lower(scatter: &Scatter) -> Result<Payload, LoweringError> {
     }
     let columns = Columns::of(scatter);
     let size = scatter.shape[scatter.axis];
-    if size <= SHORT || columns.count() >= MANY { walk::lower(&columns) } else { runs::lower(&columns) }
+    if size <= SHORT || columns.count() >= MANY {
+        return walk::lower(&columns);
+    }
+    if let Some(operation) = order_free::operation(&columns) {
+        return order_free::lower(&columns, operation);
+    }
+    match () {
+        () if last::pays(&columns) => last::lower(&columns),
+        () if segments::pays(&columns) => segments::lower(&columns),
+        () => runs::lower(&columns),
+    }
 }
 
 /// A scatter's dimensions by what they do.
@@ -73,6 +93,46 @@ impl<'a> Columns<'a> {
     /// Opens a kernel.
     fn open(&self, symbol: &str) -> KernelWriter {
         KernelWriter::new(symbol, 3, 0)
+    }
+
+    /// A kernel of `count` threads, each with its number.
+    fn each(
+        &self,
+        symbol: &str,
+        count: usize,
+        body: impl FnOnce(&mut KernelWriter, &Value),
+    ) -> Result<(String, Phase), LoweringError> {
+        let ty = "index";
+        let mut kernel = self.open(symbol);
+        let (block, thread) = (kernel.block('x'), kernel.thread());
+        let e = &mut kernel.emitter;
+        let (threads, limit) = (e.int(ty, THREADS), e.int(ty, count));
+        let first = e.arith("muli", ty, &block, &threads);
+        let number = e.arith("addi", ty, &first, &thread);
+        let valid = e.compare("ult", ty, &number, &limit);
+        e.open(format_args!("scf.if {valid} {{"));
+        body(&mut kernel, &number);
+        kernel.emitter.close("}");
+        let (grid, block) = (grid(count.div_ceil(THREADS))?, [THREADS as u32, 1, 1]);
+        Ok((kernel.finish(), Phase { symbol: symbol.into(), grid, block, ..Phase::default() }))
+    }
+
+    /// Opens a conditional on the index for a place being one, reporting it otherwise; gives the index.
+    fn open_inside(&self, kernel: &mut KernelWriter, at: &[Value]) -> Value {
+        let index = self.index(kernel, at, "i64");
+        let e = &mut kernel.emitter;
+        let extent = e.int("i64", self.scatter.extent);
+        let outside = e.compare("eq", "i64", &index, &extent);
+        kernel.report(&outside);
+        let e = &mut kernel.emitter;
+        let inside = e.not(&outside);
+        e.open(format_args!("scf.if {inside} {{"));
+        e.resize(&index, "i64", "index")
+    }
+
+    /// Bits of an index or the extent, which stands for an index that is none.
+    fn index_bits(&self) -> usize {
+        (usize::BITS - self.scatter.extent.leading_zeros()) as usize
     }
 
     /// Coordinates of a list and a column of it (numbers of type `index`), 0 on the axis.

@@ -5,10 +5,11 @@
 //! *tail*; the second kernel adds the heads behind a tail to it.
 
 use super::Columns;
+use super::sorted::SortedIndices;
 use crate::emit::{Emitter, Value};
 use crate::host::tiles::{Carried, open_carrying_for};
 use crate::nvptx::code::Code;
-use crate::nvptx::sort::{Ends, Entries, Entry, Place, Sorting};
+use crate::nvptx::sort::{Entries, Sorting};
 use crate::nvptx::writer::{GLOBAL, KernelWriter};
 use crate::nvptx::{grid, kernels};
 use crate::scalar;
@@ -43,10 +44,8 @@ pub(super) fn lower(columns: &Columns<'_>) -> Result<Payload, LoweringError> {
         heads: entries.array_bytes(lists * size),
         tails: entries.array_bytes(lists * size) + partial_bytes,
     };
-    // An index that is none is the extent.
-    let bits = (usize::BITS - columns.scatter.extent.leading_zeros()) as usize;
-    let sorting = Sorting::new(entries, lists, size, bits, runs.tails + partial_bytes)?;
-    let mut phases = sorting.phases(&runs)?;
+    let sorting = Sorting::new(entries, lists, size, columns.index_bits(), runs.tails + partial_bytes)?;
+    let mut phases = sorting.phases(&SortedIndices { columns, entries })?;
     let blocks = grid(threads.div_ceil(THREADS))?;
     for (symbol, text) in [("runs", runs.chunks("runs")), ("joins", runs.joins("joins"))] {
         let block = [THREADS as u32, 1, 1];
@@ -69,41 +68,10 @@ struct Runs<'a> {
     parts: usize,
     /// Chunks of a list.
     chunks: usize,
-    /// Where heads are in scratch memory; the sorted entries are at its start.
+    /// Where heads are in scratch memory, behind the sorted indices.
     heads: usize,
     /// Where tails are.
     tails: usize,
-}
-
-/// The sorted entries are the indices with the places of their updates.
-impl Ends for Runs<'_> {
-    fn open(&self, symbol: &str) -> KernelWriter {
-        self.columns.open(symbol)
-    }
-
-    fn read(&self, kernel: &mut KernelWriter, row: &Value, place: &Value) -> Entry {
-        let mut at = self.columns.place(&mut kernel.emitter, Some(row), None);
-        at[self.columns.scatter.axis] = place.clone();
-        let key = self.columns.index(kernel, &at, self.entries.key_type());
-        let e = &mut kernel.emitter;
-        let position = e.resize(place, "index", "i32");
-        self.entries.make(e, &key, &position)
-    }
-
-    fn check(&self, kernel: &mut KernelWriter, entry: &Entry) {
-        let key_type = self.entries.key_type();
-        let e = &mut kernel.emitter;
-        let key = self.entries.key(e, entry);
-        let extent = e.int(key_type, self.columns.scatter.extent);
-        let outside = e.compare("eq", key_type, &key, &extent);
-        kernel.report(&outside);
-    }
-
-    fn write(&self, kernel: &mut KernelWriter, row: &Value, place: &Value, entry: &Entry) {
-        let sorted = self.sorted(kernel);
-        let at = self.entry(&mut kernel.emitter, row, place);
-        self.entries.store(&mut kernel.emitter, &sorted, &at, "index", entry);
-    }
 }
 
 /// Where a thread is.
@@ -129,18 +97,6 @@ struct State {
 }
 
 impl Runs<'_> {
-    fn sorted(&self, kernel: &mut KernelWriter) -> Place {
-        let count = self.columns.list_count() * self.columns.axis_size();
-        self.entries.scratch(kernel, 0, count)
-    }
-
-    /// Number of an entry among those of all lists.
-    fn entry(&self, e: &mut Emitter, list: &Value, place: &Value) -> Value {
-        let size = e.int("index", self.columns.axis_size());
-        let first = e.arith("muli", "index", list, &size);
-        e.arith("addi", "index", &first, place)
-    }
-
     /// Opens a kernel up to the condition that the thread has something to do.
     fn start(&self, symbol: &str) -> (KernelWriter, Here) {
         let ty = "index";
@@ -162,11 +118,11 @@ impl Runs<'_> {
 
     /// The key of a list's entry.
     fn key(&self, kernel: &mut KernelWriter, list: &Value, at: &Value) -> Value {
-        let sorted = self.sorted(kernel);
-        let e = &mut kernel.emitter;
-        let at = self.entry(e, list, at);
-        let entry = self.entries.load(e, &sorted, &at, "index");
-        self.entries.key(e, &entry)
+        self.sorted().key(kernel, list, at)
+    }
+
+    fn sorted(&self) -> SortedIndices<'_> {
+        SortedIndices { columns: self.columns, entries: self.entries }
     }
 
     /// A head or tail: of `offset` in scratch, of a thread.
@@ -281,7 +237,6 @@ impl Runs<'_> {
         let key_type = self.entries.key_type();
         let sum_type = value_type(self.columns.accumulator());
         let exact = size.is_multiple_of(AHEAD);
-        let sorted = self.sorted(kernel);
         let mut entries = Vec::new();
         for ahead in 0..AHEAD {
             let e = &mut kernel.emitter;
@@ -289,13 +244,11 @@ impl Runs<'_> {
             let at = e.arith("addi", ty, from, &shift);
             let valid = if exact { None } else { Some(e.compare("ult", ty, &at, &limit)) };
             let at = e.arith("minui", ty, &at, &last);
-            let at = self.entry(e, &here.list, &at);
-            entries.push((self.entries.load(e, &sorted, &at, ty), valid));
+            entries.push((self.sorted().entry_at(kernel, &here.list, &at), valid));
         }
         let mut loaded = Vec::new();
-        for (entry, valid) in entries {
+        for ((key, position), valid) in entries {
             let e = &mut kernel.emitter;
-            let (key, position) = (self.entries.key(e, &entry), self.entries.position(e, &entry));
             let mut at = here.place.clone();
             at[self.columns.scatter.axis] = e.resize(&position, "i32", ty);
             let update = self.columns.value(kernel, 2, &at);

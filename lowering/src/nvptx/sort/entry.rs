@@ -31,6 +31,17 @@ pub(in crate::nvptx) struct Place {
     space: &'static str,
 }
 
+impl Place {
+    /// As many bytes (an `i64`) further.
+    pub fn shifted(self, e: &mut Emitter, bytes: &Value) -> Self {
+        let space = self.space;
+        let shift = |base: &Value| {
+            e.op(format_args!("llvm.getelementptr {base}[{bytes}] : ({space}, i64) -> {space}, i8"))
+        };
+        Self { bases: self.bases.iter().map(shift).collect(), space }
+    }
+}
+
 impl Entries {
     /// The entries of keys of a type, with positions.
     pub fn of(dtype: DType) -> Self {

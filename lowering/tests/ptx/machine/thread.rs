@@ -172,26 +172,43 @@ impl Thread {
 
     fn atomic(&mut self, block: &mut Block<'_>, instruction: &Instruction) {
         let [to, at, by] = &instruction.operands[..] else { panic!("{}", instruction.text) };
-        assert_eq!(instruction.types[0].bits(), 32, "{}", instruction.text);
-        let by = self.value(block, by) as u32;
-        let bytes = self.bytes(block, instruction, at, 4);
-        let old = u32::from_le_bytes((&*bytes).try_into().unwrap());
-        let operation =
-            instruction.modifiers.iter().find(|part| ["add", "inc", "exch"].contains(&part.as_str()));
+        let ty = instruction.types[0];
+        let bits = ty.bits();
+        let by = self.value(block, by) & mask(bits);
+        let bytes = self.bytes(block, instruction, at, bits as usize / 8);
+        let mut value = [0; 8];
+        value[..bytes.len()].copy_from_slice(bytes);
+        let old = u64::from_le_bytes(value);
+        let known = ["add", "inc", "exch", "min", "max"];
+        let operation = instruction.modifiers.iter().find(|part| known.contains(&part.as_str()));
+        let first = |by: u64, old: u64| match ty {
+            Type::Signed(_) => arithmetic::signed(by, bits) < arithmetic::signed(old, bits),
+            _ => by < old,
+        };
         let new = match operation.map(String::as_str) {
             Some("add") => old.wrapping_add(by),
-            Some("inc") => {
-                if old >= by {
-                    0
+            Some("inc") if old >= by => 0,
+            Some("inc") => old + 1,
+            Some("exch") => by,
+            Some("min") => {
+                if first(by, old) {
+                    by
                 } else {
-                    old + 1
+                    old
                 }
             }
-            Some("exch") => by,
+            Some("max") => {
+                if first(by, old) {
+                    old
+                } else {
+                    by
+                }
+            }
             _ => panic!("{}", instruction.text),
         };
-        bytes.copy_from_slice(&new.to_le_bytes());
-        self.write(to, u64::from(old));
+        let count = bytes.len();
+        bytes.copy_from_slice(&new.to_le_bytes()[..count]);
+        self.write(to, old);
     }
 
     fn compute(&mut self, block: &mut Block<'_>, instruction: &Instruction) {

@@ -51,6 +51,54 @@ fn scatter(op: &str, [lists, size, inner]: [usize; 3], extent: usize, shared: bo
     assert_eq!(to_f32s(&buffers[0]), expected, "{text}");
 }
 
+/// Scatter of integers, given and left as `i64`, along the only axis.
+fn scatter_integers(op: &str, dtype: &str, size: usize, extent: usize) {
+    let mut numbers = Numbers(size as u64);
+    let bytes = if dtype.ends_with("64") { 8 } else { 4 };
+    let value = |bits: u64| match dtype {
+        "i32" => i64::from(bits as i32),
+        "u32" => i64::from(bits as u32),
+        _ => bits as i64,
+    };
+    let mut list = |count: usize| -> Vec<i64> { (0..count).map(|_| value(numbers.next() << 20)).collect() };
+    let (data, updates) = (list(extent), list(size));
+    let indices: Vec<i32> = (0..size).map(|_| (numbers.next() as usize % (extent + 1)) as i32).collect();
+    let mut expected = data.clone();
+    for (&index, &update) in indices.iter().zip(&updates).filter(|(index, _)| **index < extent as i32) {
+        let old = &mut expected[index as usize];
+        *old = match (op, dtype) {
+            ("add", _) => value(old.wrapping_add(update) as u64),
+            ("max", "u64") => (*old as u64).max(update as u64) as i64,
+            ("min", "u64") => (*old as u64).min(update as u64) as i64,
+            ("max", _) => (*old).max(update),
+            ("min", _) => (*old).min(update),
+            ("assign", _) => update,
+            _ => panic!(),
+        };
+    }
+    let text = format!(
+        "scatter {op} {dtype} at i32 {{\n  shape [{size}] axis 0 extent {extent}\n  data [1]\n  indices [1]\n  updates [1]\n}}"
+    );
+    let pack = |values: &[i64]| {
+        values.iter().flat_map(|value| value.to_le_bytes()[..bytes].to_vec()).collect::<Vec<u8>>()
+    };
+    let ran = run(&text, vec![pack(&data).into(), i32s(&indices), pack(&updates).into()], &[]);
+    assert_eq!(ran.buffers[0], pack(&expected), "{text}");
+    assert_eq!(ran.status, u32::from(indices.contains(&(extent as i32))), "{text}");
+}
+
+#[test]
+fn scatters_of_integers() {
+    for dtype in ["i32", "u32", "i64", "u64"] {
+        for op in ["add", "max", "min", "assign"] {
+            scatter_integers(op, dtype, 600, 100);
+        }
+    }
+    // Sorted, as many meet in one element.
+    scatter_integers("add", "i64", 1000, 3);
+    scatter_integers("min", "u32", 1000, 3);
+}
+
 #[test]
 fn scatters() {
     for op in ["add", "assign", "max"] {
@@ -61,6 +109,12 @@ fn scatters() {
         scatter(op, [1, 2500, 1], 3, true, false);
         scatter(op, [1, 33, 1], 1, true, false);
     }
+    // What a chunk of many has of an index.
+    scatter("add", [1, 9000, 1], 1, true, false);
+    scatter("max", [1, 1000, 2], 3, true, true);
+    // Few updates of many elements.
+    scatter("assign", [1, 300, 9], 5000, true, true);
+    scatter("assign", [1, 300, 1], 5000, true, true);
     // Indices of three digits.
     scatter("add", [1, 17_000, 1], 70_000, true, true);
     // Runs over chunks of several parts.

@@ -58,7 +58,8 @@ impl Radix {
             let one = e.int("i32", 1);
             e.open(format_args!("scf.if {inside} {{"));
             for pass in 0..self.passes() {
-                let digit = self.digit(e, &key, pass);
+                let number = e.int("i32", pass);
+                let digit = self.digit(e, &key, &number);
                 let shift = e.int("i32", pass * DIGITS);
                 let at = e.arith("addi", "i32", &digit, &shift);
                 let at = e.op(format_args!(
@@ -79,7 +80,8 @@ impl Radix {
             let zero = e.int("i32", 0);
             let any = e.compare("ne", "i32", &count, &zero);
             e.open(format_args!("scf.if {any} {{"));
-            let to = self.counted(&mut kernel, &row, pass, &thread);
+            let pass = e.int(ty, pass);
+            let to = self.counted(&mut kernel, &row, &pass, &thread);
             let e = &mut kernel.emitter;
             e.op(format_args!(
                 "llvm.atomicrmw add {to}, {count} syncscope(\"device\") monotonic : {GLOBAL}, i32"

@@ -1,7 +1,8 @@
 //! Sorting rows of entries by digits of their keys, the lowest first: each [pass](pass) distributes the entries
 //! of a row stably by one digit. How often each digit occurs is [counted](histogram) for all passes at once.
 //!
-//! A pass reads and writes every entry once. The tiles of a row learn from each other how many of their
+//! A pass reads and writes every entry once. All but the first are launches of one kernel, which knows the number
+//! of the pass by the number of tiles taken before. The tiles of a row learn from each other how many of their
 //! entries with a digit come before: a tile publishes its own counts, then looks back over those of the tiles
 //! before it until one has published the sum up to and including itself. Tiles are taken in the order in which
 //! blocks start, so that a block waits only for blocks that run.
@@ -32,6 +33,9 @@ const ITEMS: usize = 16;
 
 /// Entries of a thread otherwise.
 const FEW_ITEMS: usize = 8;
+
+/// Bytes of the numbers of tiles taken, by the first pass and by the others.
+const TICKET_BYTES: usize = 256;
 
 /// Entries from which on a word of 32 bits cannot hold a count beside its state.
 const WIDE_COUNTS: usize = 1 << 30;
@@ -90,59 +94,58 @@ impl Radix {
         4 * self.rows * self.passes() * DIGITS
     }
 
-    /// Bytes of what tiles publish: `[pass][tile][digit]` of words.
-    fn published_bytes(&self) -> usize {
-        let word = if self.word() == "i32" { 4 } else { 8 };
-        word * self.passes() * self.tiles() * DIGITS
+    /// Where what tiles publish begins: `[pass][tile][digit]` of words.
+    fn published_offset(&self) -> usize {
+        self.scratch + TICKET_BYTES + self.histogram_bytes()
     }
 
-    /// Arrays of entries between passes.
-    fn arrays(&self) -> usize {
-        (self.passes() - 1).min(2)
+    /// Bytes that are zero before the first pass: tickets, counts and what tiles publish.
+    fn cleared_bytes(&self) -> usize {
+        let word = if self.word() == "i32" { 4 } else { 8 };
+        TICKET_BYTES + self.histogram_bytes() + word * self.passes() * self.tiles() * DIGITS
     }
 
     /// Bytes of scratch memory.
     pub fn scratch_bytes(&self) -> usize {
-        let arrays = self.arrays() * self.entries.array_bytes(self.rows * self.size);
-        self.histogram_bytes() + self.published_bytes() + arrays
+        // Between passes, entries are in one of two arrays.
+        let arrays = (self.passes() - 1).min(2);
+        self.cleared_bytes() + arrays * self.entries.array_bytes(self.rows * self.size)
     }
 
-    /// One of the arrays of entries.
-    fn array(&self, kernel: &mut KernelWriter, number: usize) -> Place {
+    /// One of the two arrays of entries, by whether a number (an `i32`) is odd.
+    fn array(&self, kernel: &mut KernelWriter, number: &Value) -> Place {
         let entries = self.rows * self.size;
-        let offset = self.scratch + self.histogram_bytes() + self.published_bytes();
-        let offset = offset + number % 2 * self.entries.array_bytes(entries);
-        self.entries.scratch(kernel, offset, entries)
+        let place = self.entries.scratch(kernel, self.scratch + self.cleared_bytes(), entries);
+        let e = &mut kernel.emitter;
+        let (one, bytes) = (e.int("i32", 1), e.int("i64", self.entries.array_bytes(entries)));
+        let odd = e.arith("andi", "i32", number, &one);
+        let odd = e.resize(&odd, "i32", "i64");
+        let shift = e.arith("muli", "i64", &odd, &bytes);
+        place.shifted(e, &shift)
     }
 
-    /// Where the digit of a pass is counted that is the thread's position, for a row.
-    fn counted(&self, kernel: &mut KernelWriter, row: &Value, pass: usize, thread: &Value) -> Value {
-        let base = kernel.scratch(self.scratch);
+    /// Where the digit of a pass (an `index`) is counted that is the thread's position, for a row.
+    fn counted(&self, kernel: &mut KernelWriter, row: &Value, pass: &Value, thread: &Value) -> Value {
+        let base = kernel.scratch(self.scratch + TICKET_BYTES);
         let e = &mut kernel.emitter;
-        let (stride, shift) = (e.int("index", self.passes() * DIGITS), e.int("index", pass * DIGITS));
-        let at = e.arith("muli", "index", row, &stride);
-        let at = e.arith("addi", "index", &at, &shift);
+        let (passes, digits) = (e.int("index", self.passes()), e.int("index", DIGITS));
+        let at = e.arith("muli", "index", row, &passes);
+        let at = e.arith("addi", "index", &at, pass);
+        let at = e.arith("muli", "index", &at, &digits);
         let at = e.arith("addi", "index", &at, thread);
         kernel.element(&base, GLOBAL, &at, "i32")
     }
 
-    /// The digit of a pass of a key that is [in order](Ends::order), an `i32`.
-    fn digit(&self, e: &mut Emitter, key: &Value, pass: usize) -> Value {
+    /// The digit of a pass (an `i32`) of a key that is [in order](Ends::order), an `i32`. Bits that do not differ
+    /// may be in the last one.
+    fn digit(&self, e: &mut Emitter, key: &Value, pass: &Value) -> Value {
         let ty = self.entries.key_type();
-        let (shift, mask) = (e.int(ty, pass * DIGIT_BITS), e.int("i32", self.last_digit(pass)));
+        let (bits, mask) = (e.int("i32", DIGIT_BITS), e.int("i32", DIGITS - 1));
+        let shift = e.arith("muli", "i32", pass, &bits);
+        let shift = e.resize(&shift, "i32", ty);
         let key = e.arith("shrui", ty, key, &shift);
         let key = e.resize(&key, ty, "i32");
         e.arith("andi", "i32", &key, &mask)
-    }
-
-    /// Bits of a pass' digit.
-    fn digit_bits(&self, pass: usize) -> usize {
-        (self.bits - pass * DIGIT_BITS).min(DIGIT_BITS)
-    }
-
-    /// The largest digit of a pass.
-    fn last_digit(&self, pass: usize) -> usize {
-        (1 << self.digit_bits(pass)) - 1
     }
 
     /// The kernels that sort, with how they are launched.
@@ -153,15 +156,17 @@ impl Radix {
             block: [THREADS as u32, 1, 1],
             ..Phase::default()
         };
-        let mut phases = Vec::new();
-        let cleared = (self.histogram_bytes() + self.published_bytes()).div_ceil(ACCESS_BYTES * THREADS);
-        phases.push((self.clear(ends, "clear"), phase("clear", grid(cleared)?)));
-        let parts = self.parts();
-        let counting = grid(self.rows * parts)?;
-        phases.push((self.histogram(ends, "histogram", parts), phase("histogram", counting)));
-        for pass in 0..self.passes() {
-            let symbol = format!("pass{pass}");
-            phases.push((self.pass(ends, &symbol, pass), phase(&symbol, grid(self.tiles())?)));
+        let cleared = self.cleared_bytes().div_ceil(ACCESS_BYTES * THREADS);
+        let (parts, tiles) = (self.parts(), grid(self.tiles())?);
+        let mut phases = vec![
+            (self.clear(ends, "clear"), phase("clear", grid(cleared)?)),
+            (self.histogram(ends, "histogram", parts), phase("histogram", grid(self.rows * parts)?)),
+            (self.pass(ends, "first", true), phase("first", tiles)),
+        ];
+        for pass in 1..self.passes() {
+            // One kernel for all of them.
+            let text = if pass == 1 { self.pass(ends, "next", false) } else { String::new() };
+            phases.push((text, phase("next", tiles)));
         }
         Ok(phases)
     }
@@ -174,7 +179,7 @@ impl Radix {
         let base = kernel.scratch(self.scratch);
         let e = &mut kernel.emitter;
         let threads = e.int(ty, THREADS);
-        let count = (self.histogram_bytes() + self.published_bytes()) / ACCESS_BYTES;
+        let count = self.cleared_bytes() / ACCESS_BYTES;
         let first = e.arith("muli", ty, &block, &threads);
         let at = e.arith("addi", ty, &first, &thread);
         let limit = e.int(ty, count);

@@ -1,7 +1,7 @@
 //! The distribution of a row's entries by one digit.
 
 use super::super::entry::{Entry, Place};
-use super::{DIGITS, Ends, Radix, THREADS};
+use super::{DIGIT_BITS, DIGITS, Ends, FEW_ITEMS, Radix, THREADS};
 use crate::emit::{Emitter, Value};
 use crate::nvptx::WARP;
 use crate::nvptx::code::Code;
@@ -31,6 +31,10 @@ struct Tile {
     number: Value,
     in_row: Value,
     row: Value,
+    /// Number of the pass, an `i32`.
+    pass: Value,
+    /// Whether it is the first one.
+    first: bool,
     /// Entries of the tile, an `i32`; all but the last of a row are full.
     valid: Value,
 }
@@ -46,24 +50,25 @@ struct Item {
 }
 
 impl Radix {
-    /// Distributes by the digit of a pass.
-    pub(super) fn pass(&self, ends: &impl Ends, symbol: &str, pass: usize) -> String {
+    /// Distributes by the digit of the first pass or of the others.
+    pub(super) fn pass(&self, ends: &impl Ends, symbol: &str, first: bool) -> String {
         let mut kernel = ends.open(symbol);
-        let tile = self.take(&mut kernel);
+        let tile = self.take(&mut kernel, first);
         let items: Vec<Item> = (0..self.items)
-            .map(|item| self.read(&mut kernel, ends, &tile, pass, item))
+            .map(|item| self.read(&mut kernel, ends, &tile, item))
             .collect::<Vec<_>>()
             .into_iter()
-            .map(|(entry, digit)| self.matched(&mut kernel.emitter, &tile, pass, entry, digit))
+            .map(|(entry, digit)| matched(&mut kernel.emitter, &tile, entry, digit))
             .collect();
         let ranks = self.rank(&mut kernel, &tile, &items);
         kernel.barrier();
         let e = &mut kernel.emitter;
         let (counts, total) = column(e, &tile);
-        let aggregate = self.published(&mut kernel, &tile, pass, None);
+        let aggregate = self.published(&mut kernel, &tile, None);
         self.publish(&mut kernel, &tile, &aggregate, &total);
         let number = kernel.thread();
-        let from = self.counted(&mut kernel, &tile.row, pass, &number);
+        let pass = kernel.emitter.resize(&tile.pass, "i32", "index");
+        let from = self.counted(&mut kernel, &tile.row, &pass, &number);
         let e = &mut kernel.emitter;
         let in_all = e.op(format_args!("llvm.load {from} : {GLOBAL} -> i32"));
         let [in_tile, start] = before_threads(&mut kernel, &tile, [&total, &in_all]);
@@ -82,18 +87,27 @@ impl Radix {
             let to = e.arith("addi", "i32", &first, rank);
             self.entries.store(e, &tile.entries, &to, "i32", &item.entry);
         }
-        let earlier = self.look_back(&mut kernel, &tile, pass, &aggregate, &total);
+        let earlier = self.look_back(&mut kernel, &tile, &aggregate, &total);
         let e = &mut kernel.emitter;
         let base = e.arith("addi", "i32", &start, &earlier);
         let base = e.arith("subi", "i32", &base, &in_tile);
         store(e, &tile.bases, &tile.thread, &base);
         kernel.barrier();
-        self.leave(&mut kernel, ends, &tile, pass);
+        self.leave(&mut kernel, ends, &tile);
+        // As many as have registers for what they keep.
+        let is_small = self.entries.key_type() == "i32" && self.passes() > 1;
+        kernel.keep_resident(if self.items > FEW_ITEMS {
+            2
+        } else if is_small {
+            4
+        } else {
+            3
+        });
         kernel.finish()
     }
 
-    /// Takes the next tile, the last taker leaving the counter zero; clears the block's counts.
-    fn take(&self, kernel: &mut KernelWriter) -> Tile {
+    /// Takes the next tile of the pass; clears the block's counts.
+    fn take(&self, kernel: &mut KernelWriter, first: bool) -> Tile {
         let ty = "index";
         let position = kernel.thread();
         let counters = kernel.workgroup(4 * WARPS * DIGITS);
@@ -101,20 +115,16 @@ impl Radix {
         let bases = kernel.workgroup(4 * DIGITS);
         let taken = kernel.workgroup(4);
         let entries = self.entries.workgroup(kernel, self.tile());
+        let tickets = kernel.scratch(self.scratch + if first { 0 } else { 4 });
         let e = &mut kernel.emitter;
         let thread = e.resize(&position, ty, "i32");
         let (zero, one) = (e.int("i32", 0), e.int("i32", 1));
-        let first = e.compare("eq", "i32", &thread, &zero);
-        e.open(format_args!("scf.if {first} {{"));
+        let leads = e.compare("eq", "i32", &thread, &zero);
+        e.open(format_args!("scf.if {leads} {{"));
         let ticket = e.op(format_args!(
-            "llvm.atomicrmw add %counters, {one} syncscope(\"device\") monotonic : {GLOBAL}, i32"
+            "llvm.atomicrmw add {tickets}, {one} syncscope(\"device\") monotonic : {GLOBAL}, i32"
         ));
         e.line(format_args!("llvm.store {ticket}, {taken} : i32, {WORKGROUP}"));
-        let others = e.int("i32", self.tiles() as u32 as i32 - 1);
-        let last = e.compare("eq", "i32", &ticket, &others);
-        e.open(format_args!("scf.if {last} {{"));
-        e.line(format_args!("llvm.store volatile {zero}, %counters : i32, {GLOBAL}"));
-        e.close("}");
         e.close("}");
         for warp in 0..WARPS {
             let shift = e.int("i32", warp * DIGITS);
@@ -124,6 +134,13 @@ impl Radix {
         kernel.barrier();
         let e = &mut kernel.emitter;
         let ticket = e.op(format_args!("llvm.load {taken} : {WORKGROUP} -> i32"));
+        let (pass, ticket) = if first || self.passes() == 2 {
+            (e.int("i32", usize::from(!first)), ticket)
+        } else {
+            let tiles = e.int("i32", self.tiles());
+            let earlier = e.arith("divui", "i32", &ticket, &tiles);
+            (e.arith("addi", "i32", &earlier, &one), e.arith("remui", "i32", &ticket, &tiles))
+        };
         let number = e.resize(&ticket, "i32", ty);
         let row_tiles = e.int(ty, self.row_tiles());
         let row = e.arith("divui", ty, &number, &row_tiles);
@@ -136,19 +153,12 @@ impl Radix {
         let (bits, mask) = (e.int("i32", 5), e.int("i32", WARP - 1));
         let warp = e.arith("shrui", "i32", &thread, &bits);
         let lane = e.arith("andi", "i32", &thread, &mask);
-        Tile { thread, warp, lane, counters, sums, bases, entries, number, in_row, row, valid }
+        Tile { thread, warp, lane, counters, sums, bases, entries, number, in_row, row, pass, first, valid }
     }
 
     /// Entry `item` of a thread with its digit. A warp has consecutive entries, neighbouring lanes neighbouring
     /// ones. An entry that is none comes behind the others of its tile.
-    fn read(
-        &self,
-        kernel: &mut KernelWriter,
-        ends: &impl Ends,
-        tile: &Tile,
-        pass: usize,
-        item: usize,
-    ) -> (Entry, Value) {
+    fn read(&self, kernel: &mut KernelWriter, ends: &impl Ends, tile: &Tile, item: usize) -> (Entry, Value) {
         let (ty, index) = ("i32", "index");
         let e = &mut kernel.emitter;
         let (stride, shift) = (e.int(ty, WARP * self.items), e.int(ty, item * WARP));
@@ -163,24 +173,25 @@ impl Radix {
         let length = e.int(index, self.tile());
         let from = e.arith("muli", index, &tile.in_row, &length);
         let place = e.arith("addi", index, &from, &at);
-        let entry = if pass == 0 {
+        let entry = if tile.first {
             ends.read(kernel, &tile.row, &place)
         } else {
-            let source = self.array(kernel, pass - 1);
+            let before = kernel.emitter.arith("subi", ty, &tile.pass, &one);
+            let source = self.array(kernel, &before);
             let at = self.in_array(&mut kernel.emitter, tile, &place);
             self.entries.load(&mut kernel.emitter, &source, &at, index)
         };
         let e = &mut kernel.emitter;
-        let digit = self.digit_of(e, ends, &entry, pass);
-        let behind = e.int(ty, self.last_digit(pass));
+        let digit = self.digit_of(e, ends, &entry, tile);
+        let behind = e.int(ty, DIGITS - 1);
         let digit = e.choose(&inside, ty, &digit, &behind);
         (entry, digit)
     }
 
-    fn digit_of(&self, e: &mut Emitter, ends: &impl Ends, entry: &Entry, pass: usize) -> Value {
+    fn digit_of(&self, e: &mut Emitter, ends: &impl Ends, entry: &Entry, tile: &Tile) -> Value {
         let key = self.entries.key(e, entry);
         let key = ends.order(e, &key);
-        self.digit(e, &key, pass)
+        self.digit(e, &key, &tile.pass)
     }
 
     /// Where the entry at a place of the tile's row is in an array.
@@ -188,28 +199,6 @@ impl Radix {
         let size = e.int("index", self.size);
         let first = e.arith("muli", "index", &tile.row, &size);
         e.arith("addi", "index", &first, place)
-    }
-
-    /// Finds the lanes that have the same digit.
-    fn matched(&self, e: &mut Emitter, tile: &Tile, pass: usize, entry: Entry, digit: Value) -> Item {
-        let ty = "i32";
-        let (all, zero, one) = (e.int(ty, -1), e.int(ty, 0), e.int(ty, 1));
-        let mut same = all.clone();
-        for bit in 0..self.digit_bits(pass) {
-            let mask = e.int(ty, 1 << bit);
-            let part = e.arith("andi", ty, &digit, &mask);
-            let is_set = e.compare("ne", ty, &part, &zero);
-            let votes = e.op(format_args!("nvvm.vote.sync ballot {all}, {is_set} -> i32"));
-            let others = e.choose(&is_set, ty, &zero, &all);
-            let votes = e.arith("xori", ty, &votes, &others);
-            same = e.arith("andi", ty, &same, &votes);
-        }
-        let own = e.arith("shli", ty, &one, &tile.lane);
-        let lower = e.arith("subi", ty, &own, &one);
-        let lower = e.arith("andi", ty, &same, &lower);
-        let before = e.op(format_args!("math.ctpop {lower} : i32"));
-        let all = e.op(format_args!("math.ctpop {same} : i32"));
-        Item { entry, digit, before, all }
     }
 
     /// The number of entries of the warp with an item's digit that come before it; leaves their counts.
@@ -235,11 +224,9 @@ impl Radix {
     }
 
     /// Where a tile publishes the count of the thread's digit: this one, or number `at` (an `i32`) of the row.
-    fn published(&self, kernel: &mut KernelWriter, tile: &Tile, pass: usize, at: Option<&Value>) -> Value {
+    fn published(&self, kernel: &mut KernelWriter, tile: &Tile, at: Option<&Value>) -> Value {
         let ty = "index";
-        let word = if self.word() == "i32" { 4 } else { 8 };
-        let offset = self.histogram_bytes() + pass * self.tiles() * DIGITS * word;
-        let base = kernel.scratch(self.scratch + offset);
+        let base = kernel.scratch(self.published_offset());
         let e = &mut kernel.emitter;
         let number = match at {
             None => tile.number.clone(),
@@ -250,7 +237,10 @@ impl Radix {
                 e.arith("addi", ty, &first, &at)
             }
         };
-        let digits = e.int(ty, DIGITS);
+        let (tiles, digits) = (e.int(ty, self.tiles()), e.int(ty, DIGITS));
+        let pass = e.resize(&tile.pass, "i32", ty);
+        let first = e.arith("muli", ty, &pass, &tiles);
+        let number = e.arith("addi", ty, &first, &number);
         let first = e.arith("muli", ty, &number, &digits);
         let digit = e.resize(&tile.thread, "i32", ty);
         let at = e.arith("addi", ty, &first, &digit);
@@ -284,14 +274,7 @@ impl Radix {
 
     /// The number of entries with the thread's digit in the tiles of the row before this one, which becomes the
     /// sum that this tile publishes.
-    fn look_back(
-        &self,
-        kernel: &mut KernelWriter,
-        tile: &Tile,
-        pass: usize,
-        aggregate: &Value,
-        total: &Value,
-    ) -> Value {
+    fn look_back(&self, kernel: &mut KernelWriter, tile: &Tile, aggregate: &Value, total: &Value) -> Value {
         let (ty, word) = ("i32", self.word());
         let bytes = if word == "i32" { 4 } else { 8 };
         let e = &mut kernel.emitter;
@@ -319,7 +302,7 @@ impl Radix {
             // The first tile of a row ends the search: what is read instead of tiles before it is not used.
             let at = e.arith("subi", ty, &inside[0], &back);
             let at = e.arith("maxsi", ty, &at, &zero);
-            let from = self.published(kernel, tile, pass, Some(&at));
+            let from = self.published(kernel, tile, Some(&at));
             words.push(kernel.emitter.op(format_args!(
                 "llvm.load {from} atomic syncscope(\"device\") monotonic {{alignment = {bytes} : i64}} : {GLOBAL} -> {word}"
             )));
@@ -358,10 +341,28 @@ impl Radix {
     }
 
     /// Takes the tile's entries, sorted by the digit, to their places in the row.
-    fn leave(&self, kernel: &mut KernelWriter, ends: &impl Ends, tile: &Tile, pass: usize) {
+    fn leave(&self, kernel: &mut KernelWriter, ends: &impl Ends, tile: &Tile) {
+        match (tile.first, self.passes()) {
+            (true, 1) | (false, 2) => self.leave_in(kernel, ends, tile, true),
+            (true, _) => self.leave_in(kernel, ends, tile, false),
+            (false, passes) => {
+                let e = &mut kernel.emitter;
+                let last = e.int("i32", passes - 1);
+                let is_last = e.compare("eq", "i32", &tile.pass, &last);
+                e.open(format_args!("scf.if {is_last} {{"));
+                self.leave_in(kernel, ends, tile, true);
+                kernel.emitter.close("} else {");
+                kernel.emitter.open("// to where the next pass reads");
+                self.leave_in(kernel, ends, tile, false);
+                kernel.emitter.close("}");
+            }
+        }
+    }
+
+    /// Takes them to where the sorted rows go if this is the `last` pass, else to an array.
+    fn leave_in(&self, kernel: &mut KernelWriter, ends: &impl Ends, tile: &Tile, last: bool) {
         let ty = "i32";
-        let last = pass + 1 == self.passes();
-        let target = (!last).then(|| self.array(kernel, pass));
+        let target = (!last).then(|| self.array(kernel, &tile.pass));
         for item in 0..self.items {
             let e = &mut kernel.emitter;
             let shift = e.int(ty, item * THREADS);
@@ -369,7 +370,7 @@ impl Radix {
             let inside = e.compare("ult", ty, &at, &tile.valid);
             e.open(format_args!("scf.if {inside} {{"));
             let entry = self.entries.load(e, &tile.entries, &at, ty);
-            let digit = self.digit_of(e, ends, &entry, pass);
+            let digit = self.digit_of(e, ends, &entry, tile);
             let base = load(e, &tile.bases, &digit);
             let place = e.arith("addi", ty, &base, &at);
             let place = e.resize(&place, ty, "index");
@@ -397,6 +398,28 @@ impl Tile {
         let first = e.arith("muli", "i32", &self.warp, &digits);
         e.arith("addi", "i32", &first, digit)
     }
+}
+
+/// Finds the lanes that have the same digit.
+fn matched(e: &mut Emitter, tile: &Tile, entry: Entry, digit: Value) -> Item {
+    let ty = "i32";
+    let (all, zero, one) = (e.int(ty, -1), e.int(ty, 0), e.int(ty, 1));
+    let mut same = all.clone();
+    for bit in 0..DIGIT_BITS {
+        let mask = e.int(ty, 1 << bit);
+        let part = e.arith("andi", ty, &digit, &mask);
+        let is_set = e.compare("ne", ty, &part, &zero);
+        let votes = e.op(format_args!("nvvm.vote.sync ballot {all}, {is_set} -> i32"));
+        let others = e.choose(&is_set, ty, &zero, &all);
+        let votes = e.arith("xori", ty, &votes, &others);
+        same = e.arith("andi", ty, &same, &votes);
+    }
+    let own = e.arith("shli", ty, &one, &tile.lane);
+    let lower = e.arith("subi", ty, &own, &one);
+    let lower = e.arith("andi", ty, &same, &lower);
+    let before = e.op(format_args!("math.ctpop {lower} : i32"));
+    let all = e.op(format_args!("math.ctpop {same} : i32"));
+    Item { entry, digit, before, all }
 }
 
 /// For the digit that is the thread's position, what the warps before each warp count, and what all do.
