@@ -2,7 +2,7 @@
 
 use crate::agreement::{float, ints};
 use crate::support::devices::each;
-use burn_backend::ops::{DeformConvOptions, FloatTensorOps, ModuleOps};
+use burn_backend::ops::{DeformConvOptions, FloatTensorOps, ModuleOps, PadMode};
 use burn_backend::{ExecutionError, TensorData, read_sync};
 use burn_mlir::{Mlir, MlirTensor};
 
@@ -27,6 +27,26 @@ fn shapes_that_do_not_fit_are_named() {
         let text = message(Mlir::float_exp(failed));
         assert!(text.contains("add"), "{text}");
         assert!(read(Mlir::float_exp(a)).is_ok());
+    });
+}
+
+/// What Burn's own check of paddings says, as a message of the tensor.
+#[test]
+fn paddings_that_do_not_fit_are_named() {
+    each(|| {
+        let row = || float::<Mlir, 2>([1, 3], 1);
+        let text = message(Mlir::float_pad(row(), &[(0, 0), (3, 0)], PadMode::Reflect));
+        assert!(
+            text.contains("Reflect padding must be less than dimension size: 3 and 0 at axis 1"),
+            "{text}"
+        );
+        let nothing = || float::<Mlir, 2>([0, 3], 1);
+        let text = message(Mlir::float_pad(nothing(), &[(1, 1), (0, 0)], PadMode::Reflect));
+        assert!(text.contains("Reflect padding"), "{text}");
+        let text = message(Mlir::float_pad(nothing(), &[(1, 1), (0, 0)], PadMode::Edge));
+        assert!(text.contains("cannot apply edge padding to an empty dimension"), "{text}");
+        assert!(read(Mlir::float_pad(nothing(), &[(0, 0), (1, 1)], PadMode::Edge)).is_ok());
+        assert!(read(Mlir::float_pad(row(), &[(0, 0), (2, 2)], PadMode::Reflect)).is_ok());
     });
 }
 

@@ -112,7 +112,12 @@ impl MlirTensor {
                 continue;
             }
             if !fits {
-                let reason = format!("axis {axis} is too short to pad by {before} and {after}");
+                // Burn's own words for it, then the numbers.
+                let rule = match mode {
+                    Padding::Reflect => "Reflect padding must be less than dimension size",
+                    Padding::Edge => "cannot apply edge padding to an empty dimension",
+                };
+                let reason = format!("{rule}: {before} and {after} at axis {axis}, which has {extent}");
                 return invalid("pad", &[self], self.dtype, self.ir_shape(), reason);
             }
             let border = |size: usize, mirrored: usize, edge: usize| match mode {
