@@ -10,6 +10,9 @@ use burn_backend::{
 use burn_mlir::ir::Target;
 use burn_mlir::{Mlir, MlirDevice, MlirTensor, inspect};
 
+/// A name, what is computed, and its elements.
+type Case = (&'static str, fn(MlirTensor) -> MlirTensor, &'static [i128]);
+
 const STORES: [(BoolDType, BoolStore); 3] = [
     (BoolDType::Native, BoolStore::Native),
     (BoolDType::U8, BoolStore::U8),
@@ -99,7 +102,7 @@ fn claimed_types_store_their_values() {
 #[test]
 fn claimed_types_compute() {
     let values = [3, 1, 2, 6, 5, 4];
-    let cases: [(&str, fn(MlirTensor) -> MlirTensor, &[i128]); 9] = [
+    let cases: [Case; 9] = [
         ("square and double", |x| add(mul(x.clone(), x.clone()), x), &[12, 2, 6, 42, 30, 20]),
         ("quotient", |x| div(add(x.clone(), x.clone()), x), &[2; 6]),
         ("sum", |x| if_float(x, |x| Mlir::float_sum_dim(x, 1), |x| Mlir::int_sum_dim(x, 1)), &[6, 15]),

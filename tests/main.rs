@@ -10,6 +10,7 @@ mod contractions_gpu_mma;
 mod convolutions;
 mod devices;
 mod dtypes;
+mod edges;
 mod elementwise;
 mod errors;
 mod failure;

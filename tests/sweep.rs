@@ -13,7 +13,7 @@ pub type Function = (&'static str, fn(Tensor) -> Tensor, fn(f64) -> f64);
 pub const FUNCTIONS: &[Function] = &[
     ("neg", Mlir::float_neg, |x| -x),
     ("abs", Mlir::float_abs, f64::abs),
-    ("sign", Mlir::float_sign, |x| if x == 0.0 || x.is_nan() { x } else { x.signum() }),
+    ("sign", Mlir::float_sign, |x| if x == 0.0 || x.is_nan() { 0.0 } else { x.signum() }),
     ("recip", Mlir::float_recip, f64::recip),
     ("exp", Mlir::float_exp, f64::exp),
     ("log", Mlir::float_log, f64::ln),

@@ -1,8 +1,8 @@
 //! Float tensors.
 
 use super::rows::{
-    binary_rows, common_rows, compare_rows, compare_scalar_rows, numeric_rows, reduce_rows, scalar_rows,
-    scan_rows, truth_rows, unary_rows,
+    binary_rows, common_rows, compare_rows, compare_scalar_rows, extreme_rows, numeric_rows, reduce_rows,
+    scalar_rows, scan_rows, truth_rows, unary_rows,
 };
 use super::{Mlir, float_type, int_type};
 use crate::{MlirDevice, MlirTensor, record};
@@ -62,6 +62,9 @@ impl FloatTensorOps<Mlir> for Mlir {
     reduce_rows! {
         float_sum, float_sum_dim => Sum,
         float_prod, float_prod_dim => Prod,
+    }
+
+    extreme_rows! {
         float_max, float_max_dim => Max,
         float_min, float_min_dim => Min,
     }

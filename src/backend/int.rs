@@ -1,11 +1,13 @@
-//! Integer tensors.
+//! Integer tensors. All arithmetic wraps and none traps: a quotient or remainder by 0 is 0, a shift by the width or
+//! more, or by a negative count, shifts everything out. Quotients are truncated, remainders have the sign of the
+//! divisor.
 
 use super::rows::{
-    binary_rows, common_rows, compare_rows, compare_scalar_rows, numeric_rows, reduce_rows, scalar_rows,
-    scan_rows, truth_rows, unary_rows,
+    binary_rows, common_rows, compare_rows, compare_scalar_rows, extreme_rows, numeric_rows, reduce_rows,
+    scalar_rows, scan_rows, truth_rows, unary_rows,
 };
 use super::{Mlir, float_type, int_type};
-use crate::{MlirDevice, MlirTensor, record};
+use crate::{MlirDevice, MlirError, MlirTensor, record};
 use burn_backend::ops::{IntTensorOps, PadMode};
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
@@ -57,6 +59,9 @@ impl IntTensorOps<Mlir> for Mlir {
     reduce_rows! {
         int_sum, int_sum_dim => Sum,
         int_prod, int_prod_dim => Prod,
+    }
+
+    extreme_rows! {
         int_max, int_max_dim => Max,
         int_min, int_min_dim => Min,
     }
@@ -96,9 +101,14 @@ impl IntTensorOps<Mlir> for Mlir {
     }
 
     fn int_arange_step(range: Range<i64>, step: usize, device: &MlirDevice, dtype: IntDType) -> MlirTensor {
-        let span = range.end.saturating_sub(range.start).max(0) as usize;
-        let count = span.div_ceil(step.max(1));
-        MlirTensor::arange(*device, range.start, step as i64, count, int_type(dtype))
+        let dtype = int_type(dtype);
+        if step == 0 {
+            let error = MlirError::Invalid { op: "arange", reason: "the step is 0".into() };
+            return record::failed(*device, error, dtype, ir::Shape::from([0]));
+        }
+        let span = if range.is_empty() { 0 } else { range.end.abs_diff(range.start) };
+        let count = span.div_ceil(step as u64) as usize;
+        MlirTensor::arange(*device, range.start, step as i64, count, dtype)
     }
 
     fn int_into_float(tensor: MlirTensor, out_dtype: FloatDType) -> MlirTensor {
@@ -130,11 +140,11 @@ impl IntTensorOps<Mlir> for Mlir {
     }
 
     fn int_powi_scalar(lhs: MlirTensor, rhs: Scalar) -> MlirTensor {
-        lhs.int_pow_scalar(rhs.elem())
+        lhs.int_pow_scalar(whole(rhs))
     }
 
     fn int_powi_scalar_impl(lhs: MlirTensor, rhs: Scalar) -> MlirTensor {
-        lhs.int_pow_scalar(rhs.elem())
+        lhs.int_pow_scalar(whole(rhs))
     }
 
     fn int_argmax(tensor: MlirTensor, dim: usize) -> MlirTensor {
@@ -168,6 +178,16 @@ impl IntTensorOps<Mlir> for Mlir {
     fn int_topk_with_indices(tensor: MlirTensor, dim: usize, k: usize) -> (MlirTensor, MlirTensor) {
         let indices = Self::int_argtopk(tensor.clone(), dim, k);
         (tensor.gather(dim, &indices), indices)
+    }
+}
+
+/// A scalar as an exact integer.
+fn whole(value: Scalar) -> i128 {
+    match value {
+        Scalar::Int(value) => value.into(),
+        Scalar::UInt(value) => value.into(),
+        Scalar::Float(value) => value as i128,
+        Scalar::Bool(value) => value.into(),
     }
 }
 

@@ -60,6 +60,21 @@ macro_rules! reduce_rows {
     };
 }
 
+/// `method, method along an axis => ReduceOp` for the largest and the smallest.
+macro_rules! extreme_rows {
+    ($($method:ident, $along:ident => $op:ident,)*) => {
+        $(
+            fn $method(tensor: MlirTensor) -> MlirTensor {
+                tensor.extreme_of_all(ReduceOp::$op)
+            }
+
+            fn $along(tensor: MlirTensor, dim: usize) -> MlirTensor {
+                tensor.extreme(ReduceOp::$op, &[dim])
+            }
+        )*
+    };
+}
+
 /// `method => ReduceOp` of prefixes.
 macro_rules! scan_rows {
     ($($method:ident => $op:ident,)*) => {
@@ -245,6 +260,6 @@ macro_rules! numeric_rows {
 }
 
 pub(super) use {
-    binary_rows, common_rows, compare_rows, compare_scalar_rows, numeric_rows, reduce_rows, scalar_rows,
-    scan_rows, truth_rows, unary_rows,
+    binary_rows, common_rows, compare_rows, compare_scalar_rows, extreme_rows, numeric_rows, reduce_rows,
+    scalar_rows, scan_rows, truth_rows, unary_rows,
 };

@@ -6,7 +6,7 @@ use burn_mlir_ir::{Labels, Op, Shape};
 use smallvec::SmallVec;
 
 /// Labels of batch axes; those of matrices stand apart.
-const BATCH: &[u8] = b"abcdefghij";
+const BATCH: &[u8] = b"abcdefghijlopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 impl MlirTensor {
     /// `Σ self · rhs` over the labels that the result does not have; labels of this tensor, of `rhs` and
@@ -47,7 +47,7 @@ impl MlirTensor {
         let rank = ranks.0.max(ranks.1);
         let batches = rank.saturating_sub(2);
         if ranks.0 < 2 || ranks.1 < 2 || batches > BATCH.len() || types.0 != types.1 {
-            let reason = "wants two tensors of one type and of rank 2 to 12";
+            let reason = format!("wants two tensors of one type and of rank 2 to {}", BATCH.len() + 2);
             return invalid("matmul", &operands, self.dtype, self.ir_shape(), reason);
         }
         let aligned = |t: &Self| t.reshape(leading_ones(&t.shape, rank));

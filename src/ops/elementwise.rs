@@ -3,7 +3,7 @@
 use super::{apply, invalid};
 use crate::{MlirTensor, dtype};
 use burn_backend::Scalar;
-use burn_mlir_ir::{BinaryOp, CompareOp, DType, Op, Shape, UnaryOp};
+use burn_mlir_ir::{BinaryOp, CompareOp, DType, DTypeKind, Op, Shape, UnaryOp};
 use std::cmp::Ordering;
 
 /// The shape two or more shapes broadcast to: extents are equal or 1, missing leading ones are 1.
@@ -209,18 +209,22 @@ impl MlirTensor {
 
     /// Integer power with wrapping products, by squaring; a negative exponent gives the truncated
     /// reciprocal, which is 0 except for the bases 1 and -1.
-    pub(crate) fn int_pow_scalar(&self, exponent: i64) -> Self {
+    pub(crate) fn int_pow_scalar(&self, exponent: i128) -> Self {
         let one = self.constant_like(1.0);
         if exponent < 0 {
+            let is = |value: &Self| self.compare(CompareOp::Eq, value);
+            let zero = self.constant_like(0.0);
+            let reciprocal = is(&one).select(&one, &zero);
+            if self.dtype.kind() != DTypeKind::Signed {
+                return reciprocal;
+            }
             let minus_one = self.constant_like(-1.0);
             let of_minus_one = if exponent % 2 == 0 { &one } else { &minus_one };
-            let is = |value: &Self| self.compare(CompareOp::Eq, value);
-            let rest = is(&minus_one).select(of_minus_one, &self.constant_like(0.0));
-            return is(&one).select(&one, &rest);
+            return is(&minus_one).select(of_minus_one, &reciprocal);
         }
         let mut result: Option<Self> = None;
         let mut square = self.clone();
-        let mut rest = exponent as u64;
+        let mut rest = exponent as u128;
         while rest != 0 {
             if rest & 1 == 1 {
                 result = Some(result.map_or_else(|| square.clone(), |r| r.mul(&square)));
@@ -233,22 +237,32 @@ impl MlirTensor {
         result.unwrap_or(one)
     }
 
-    /// Integer power with wrapping products, elementwise exponents; of an exponent its low 32 bits
-    /// count.
+    /// Integer power with wrapping products, elementwise exponents of any type; otherwise as
+    /// [`Self::int_pow_scalar`].
     pub(crate) fn int_pow(&self, exponent: &Self) -> Self {
-        let one = exponent.constant_like(1.0);
-        let mut result = self.constant_like(1.0);
-        let mut square = self.clone();
-        let bits = 8 * exponent.dtype.size().min(4);
-        for bit in 0..bits {
-            let shifted = exponent.shr(&exponent.constant_like(bit as f64));
-            let is_set = shifted.and(&one).compare(CompareOp::Ne, &exponent.constant_like(0.0));
-            result = is_set.select(&result.mul(&square), &result);
-            if bit + 1 < bits {
-                square = square.mul(&square);
-            }
+        if self.dtype == exponent.dtype {
+            return self.pow(exponent);
         }
-        result
+        // The low bits of a product are those of the product of the low bits; what an exponent means depends on its
+        // own type.
+        let wider = if self.dtype.size() > exponent.dtype.size() { self.dtype } else { exponent.dtype };
+        let signed = exponent.dtype.kind() == DTypeKind::Signed;
+        let common = match (wider.size(), signed) {
+            (8, true) => DType::I64,
+            (4, true) => DType::I32,
+            (2, true) => DType::I16,
+            (_, true) => DType::I8,
+            (8, false) => DType::U64,
+            (4, false) => DType::U32,
+            (2, false) => DType::U16,
+            (_, false) => DType::U8,
+        };
+        let power = self.cast(common).pow(&exponent.cast(common)).cast(self.dtype);
+        if !signed || self.dtype.kind() == DTypeKind::Signed {
+            return power;
+        }
+        // The largest of this type may have become -1.
+        exponent.compare_constant(CompareOp::Lt, 0.0).select(&self.int_pow_scalar(-1), &power)
     }
 
     /// `√(self² + rhs²)` without overflow on the way; infinite if either is.

@@ -15,6 +15,10 @@ impl MlirTensor {
             let reason = format!("the indices do not fit along axis {axis}");
             return invalid("gather", &operands, self.dtype, indices.ir_shape(), reason);
         }
+        if self.shape[axis] == 0 && indices.ir_shape().elements() != 0 {
+            let reason = format!("there is nothing along axis {axis} that an index could name");
+            return invalid("gather", &operands, self.dtype, indices.ir_shape(), reason);
+        }
         let mut data = self.clone();
         for other in (0..self.shape.len()).filter(|&other| other != axis) {
             data = data.narrow(other, 0, indices.shape[other]);

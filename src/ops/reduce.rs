@@ -29,17 +29,30 @@ impl MlirTensor {
             let reason = format!("has no axes {axes:?}");
             return invalid(op.name(), &[self], dtype, self.ir_shape(), reason);
         };
-        if self.ir_shape().elements() == 0 && shape.elements() != 0 {
+        if self.is_empty() && shape.elements() != 0 {
             return invalid(op.name(), &[self], dtype, shape, "there is no position among no elements");
         }
         let axes = SmallVec::from_slice(axes);
         apply(op.name(), Op::ArgReduce { op, axes }, &[self], dtype, shape)
     }
 
+    /// The largest or the smallest over `axes`, which stay with extent 1. Of no elements there is none.
+    pub(crate) fn extreme(&self, op: ReduceOp, axes: &[usize]) -> Self {
+        let Some(shape) = self.reduced(axes).filter(|shape| self.is_empty() && shape.elements() != 0) else {
+            return self.reduce(op, axes);
+        };
+        invalid(op.name(), &[self], self.dtype, shape, "there is no extreme among no elements")
+    }
+
+    /// The largest or the smallest of all: `[1]`.
+    pub(crate) fn extreme_of_all(&self, op: ReduceOp) -> Self {
+        self.extreme(op, &self.all_axes()).reshape([1])
+    }
+
     /// An extreme element along `axis` and where it is.
     pub(crate) fn reduce_with_indices(&self, op: ReduceOp, axis: usize, dtype: DType) -> (Self, Self) {
         let arg = if op == ReduceOp::Max { ArgReduceOp::ArgMax } else { ArgReduceOp::ArgMin };
-        (self.reduce(op, &[axis]), self.arg_reduce(arg, &[axis], dtype))
+        (self.extreme(op, &[axis]), self.arg_reduce(arg, &[axis], dtype))
     }
 
     /// Sum over `axes`, which stay with extent 1.
@@ -82,7 +95,12 @@ impl MlirTensor {
 
     /// The largest absolute value over `axes`, which stay with extent 1.
     pub(crate) fn max_abs(&self, axes: &[usize]) -> Self {
-        self.abs().reduce(ReduceOp::Max, axes)
+        self.abs().extreme(ReduceOp::Max, axes)
+    }
+
+    /// Whether there are no elements.
+    fn is_empty(&self) -> bool {
+        self.shape.contains(&0)
     }
 
     /// Every axis.
