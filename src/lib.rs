@@ -33,6 +33,7 @@ mod error;
 mod graph;
 pub mod inspect;
 mod ops;
+mod quantized;
 mod record;
 mod tensor;
 
@@ -41,6 +42,7 @@ pub use device::MlirDevice;
 pub use engine::{Stats, stats};
 pub use error::MlirError;
 pub use graph::{CaptureError, MlirGraph};
+pub use quantized::QuantizedTensor;
 pub use tensor::MlirTensor;
 
 pub use burn_mlir_ir as ir;

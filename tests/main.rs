@@ -19,6 +19,7 @@ mod guide;
 mod indexing;
 mod memory_kernels;
 mod pools;
+mod quantized;
 mod randomness;
 mod recorded;
 mod reductions;

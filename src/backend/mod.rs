@@ -8,10 +8,8 @@ mod module;
 mod quantized;
 mod rows;
 
-pub use quantized::QuantizedTensor;
-
 use crate::ops::Padding;
-use crate::{MlirDevice, MlirError, MlirGraph, MlirTensor, dtype, engine, graph, record};
+use crate::{MlirDevice, MlirError, MlirGraph, MlirTensor, QuantizedTensor, dtype, engine, graph, record};
 use burn_backend::distributed::{CollectiveTensor, DistributedOps, ReduceOperation};
 use burn_backend::ops::PadMode;
 use burn_backend::ops::TransactionOps;

@@ -12,6 +12,7 @@ mod convolution;
 mod elementwise;
 mod index;
 mod linear;
+mod minifloat;
 mod norm;
 mod pool;
 mod random;
@@ -23,7 +24,9 @@ mod view;
 mod window;
 
 pub(crate) use assemble::Padding;
+pub(crate) use minifloat::Minifloat;
 pub(crate) use pool::PoolGeometry;
+pub(crate) use view::slice_dims;
 
 use crate::record::{failed, record_with};
 use crate::{MlirError, MlirTensor};

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 /// Burn's slices of a shape in the IR's terms; axes without a slice are taken whole. A negative step
 /// walks the range from its end.
-pub(super) fn slice_dims(shape: &[usize], slices: &[Slice]) -> SmallVec<[SliceDim; 6]> {
+pub(crate) fn slice_dims(shape: &[usize], slices: &[Slice]) -> SmallVec<[SliceDim; 6]> {
     let whole = Slice::full();
     (shape.iter().enumerate())
         .map(|(axis, &extent)| {

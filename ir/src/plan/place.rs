@@ -107,8 +107,8 @@ impl Fusion<'_> {
             && requests.iter().all(takes)
     }
 
-    /// A float conversion that only contractions read is applied to what they load, unless that would be stored for
-    /// them in a wider type.
+    /// A conversion to floats, of floats or bytes, that only contractions read is applied to what they load, unless that
+    /// would be stored for them in a wider type.
     fn is_cast_of_load(&self, id: ValueId, requests: &[Request]) -> bool {
         let node = self.window.node(id);
         let from = self.window.base(node.operands[0]);
@@ -117,7 +117,10 @@ impl Fusion<'_> {
         let by_contraction = |r: &Request| r.demand == Demand::LoadOrCast && matches!(r.at, At::Coords(_));
         matches!(node.op, Op::Cast)
             && node.dtype.is_float()
-            && matches!(self.dtype(node.operands[0]), DType::F32 | DType::Flex32 | DType::F16 | DType::BF16)
+            && matches!(
+                self.dtype(node.operands[0]),
+                DType::F32 | DType::Flex32 | DType::F16 | DType::BF16 | DType::I8 | DType::U8
+            )
             && !self.window.is_result(id)
             && (stored || !narrows)
             && requests.iter().all(by_contraction)
