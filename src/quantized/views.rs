@@ -34,7 +34,9 @@ impl QuantizedTensor {
         let others = Blocks::of(&self.scheme, shape.rank()).unwrap_or_else(|| blocks.clone());
         let rank = self.scheme.block_size().map_or(0, |size| size.as_slice().len());
         let (from, to) = ((&self.codes.shape, &blocks), (shape, &others));
-        if shape.elements() == self.codes.shape.elements() && Blocks::survive_reshape(rank, from, to) {
+        let one = blocks.grid(from.0).elements() == 1 && others.grid(shape).elements() == 1;
+        let survive = one || Blocks::survive_reshape(rank, from, to);
+        if shape.elements() == self.codes.shape.elements() && survive {
             let inner = self.scales.inner.reshape(others.grid(shape));
             return self.with_inner(self.codes.reshape(shape), inner);
         }
