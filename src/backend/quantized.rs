@@ -7,8 +7,8 @@ use crate::{MlirDevice, MlirError, MlirTensor, QuantizedTensor};
 use burn_backend::ops::QTensorOps;
 use burn_backend::quantization::{QuantPropagation, QuantScheme, QuantizationParametersPrimitive};
 use burn_backend::{
-    DTypeUsage, DTypeUsageSet, ExecutionError, FloatDType, IntDType, Shape, Slice, TensorData, TensorMetadata, TensorPrimitive,
-    get_or_init_device_settings,
+    DTypeUsage, DTypeUsageSet, ExecutionError, FloatDType, IntDType, Shape, Slice, TensorData,
+    TensorMetadata, TensorPrimitive, get_or_init_device_settings,
 };
 use burn_mlir_ir::{self as ir, ArgReduceOp, ReduceOp};
 
