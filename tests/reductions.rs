@@ -77,6 +77,17 @@ agree! {
         results.bool::<B>("int all", B::int_all_dim(i, 1, native));
     }
 
+    /// What is kept for a later pass may be the same along the axis that vectors run along.
+    fn values_kept_between_passes<B>(results) within 1e-5 {
+        let shape = Shape::new([7, 9]);
+        let x = B::float_expand(float::<B, 2>([7, 1], 8), shape.clone());
+        let weights = float::<B, 2>([7, 9], 9);
+        let spread = |x| B::float_expand(B::float_reshape(x, Shape::new([1, 1])), shape.clone());
+        let powers = B::float_exp(B::float_sub(x.clone(), spread(B::float_mean(x))));
+        let shares = B::float_div(powers.clone(), spread(B::float_sum(powers)));
+        results.float::<B>("sum", B::float_sum(B::float_mul(shares, weights)));
+    }
+
     fn prefixes<B>(results) within 1e-5 {
         let x = float::<B, 2>([5, 11], 5);
         for dim in 0..2 {

@@ -67,6 +67,13 @@ pub fn each(test: impl Fn()) {
     }
 }
 
+/// Runs part of a test on a thread of its own.
+pub fn on(device: MlirDevice, part: impl FnOnce()) {
+    CURRENT.set(Some(device));
+    part();
+    CURRENT.set(None);
+}
+
 /// A backend and the device that the running test uses of it.
 pub trait Tested: Backend {
     /// That device.

@@ -245,7 +245,14 @@ impl<'a> Lanes<'a> {
         for statement in self.missing(known, wanted) {
             if let Some(kept) = self.kept.get(&statement).cloned() {
                 let at = self.kept_address(&kept);
-                let element = storage_type(self.block.body[statement].dtype);
+                let dtype = self.block.body[statement].dtype;
+                let element = storage_type(dtype);
+                if !self.varies(statement) {
+                    // Every lane has it, and what follows from it may be scalar code.
+                    let value = self.e().op(format_args!("memref.load {}[{at}] : {}", kept.memref, kept.ty));
+                    known[statement] = Some(Known::Scalar(scalar::from_storage(self.e(), dtype, &value)));
+                    continue;
+                }
                 let tensor = self.contiguous(&kept.memref, &kept.ty, element, &at, width);
                 known[statement] = Some(Known::Lanes(tensor, Form::Storage));
             } else if !self.varies(statement) {
