@@ -260,6 +260,7 @@ fn prefixes_and_products_of_matrices_wrap() {
 
 /// `start..end` by steps, at the ends of types.
 #[test]
+#[allow(clippy::reversed_empty_ranges)] // what they give is what is tested
 fn ranges_reach_the_ends() {
     each(|| {
         let device = current();
