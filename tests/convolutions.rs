@@ -84,9 +84,12 @@ agree! {
 
     fn columns<B>(results) within 1e-6 {
         let x = float::<B, 4>([2, 3, 7, 8], 1);
-        for (stride, padding, dilation) in [([1, 1], [0, 0], [1, 1]), ([2, 1], [1, 2], [2, 1])] {
+        for (stride, padding, dilation) in [([1, 1], [0, 0], [1, 1]), ([2, 1], [1, 2], [2, 1]), ([3, 4], [2, 1], [1, 3])] {
             let options = UnfoldOptions::new(stride, padding, dilation);
             let columns = B::unfold4d(x.clone(), [2, 3], options);
+            let options = UnfoldOptions::new(stride, padding, dilation);
+            let folded = B::fold4d(columns.clone(), [7, 8], [2, 3], options);
+            results.float::<B>(format!("fold {stride:?}"), folded);
             results.float::<B>(format!("unfold {stride:?}"), columns);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::agreement::{float, ints};
 use crate::support::devices::each;
-use burn_backend::ops::{DeformConvOptions, FloatTensorOps, ModuleOps, PadMode};
+use burn_backend::ops::{FloatTensorOps, GridSampleOptions, InterpolateMode, PadMode};
 use burn_backend::{ExecutionError, TensorData, read_sync};
 use burn_mlir::{Mlir, MlirTensor};
 
@@ -62,11 +62,9 @@ fn types_that_differ_are_named() {
 #[test]
 fn operations_that_do_not_exist_are_named() {
     each(|| {
-        let x = float::<Mlir, 4>([1, 1, 4, 4], 1);
-        let weight = float::<Mlir, 4>([1, 1, 3, 3], 2);
-        let offset = float::<Mlir, 4>([1, 18, 2, 2], 3);
-        let options = DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1);
-        let text = message(Mlir::deform_conv2d(x, offset, weight, None, None, options));
-        assert!(text.contains("deform_conv2d"), "{text}");
+        let (x, grid) = (float::<Mlir, 4>([1, 1, 4, 4], 1), float::<Mlir, 4>([1, 2, 2, 2], 2));
+        let options = GridSampleOptions::new(InterpolateMode::Lanczos3);
+        let text = message(Mlir::float_grid_sample_2d(x, grid, options));
+        assert!(text.contains("grid_sample_2d by Lanczos3"), "{text}");
     });
 }

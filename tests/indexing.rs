@@ -1,8 +1,11 @@
 //! Reading and writing at indices that are data.
 
 use crate::agreement::{I32, agree, bools, float, int_in, ints};
+use crate::support::devices::each;
+use burn_backend::ops::FloatTensorOps;
 use burn_backend::read_sync;
 use burn_backend::tensor::IndexingUpdateOp;
+use burn_mlir::Mlir;
 
 agree! {
     fn gathering<B>(results) within 0.0 {
@@ -38,6 +41,17 @@ agree! {
         results.float::<B>("scatter_nd", added);
     }
 
+    fn selected_by_a_mask<B>(results) within 0.0 {
+        let mask = || bools::<B, 3>([2, 3, 2], &[true, false, true, true, false, false, true, true, false, true, true, true]);
+        let x = int_in::<B, 3>([2, 3, 2], 1, -9, 9);
+        results.int::<B>("integers", read_sync(B::int_mask_select(x, mask())));
+        results.bool::<B>("truth", read_sync(B::bool_mask_select(mask(), mask())));
+        let turned = B::bool_permute(mask(), &[2, 0, 1]);
+        let x = B::float_permute(float::<B, 3>([2, 3, 2], 2), &[2, 0, 1]);
+        results.float::<B>("permuted", read_sync(B::float_mask_select(x, turned.clone())));
+        results.int::<B>("coordinates", read_sync(B::bool_argwhere(turned, I32)));
+    }
+
     fn where_true<B>(results) within 0.0 {
         let mask = bools::<B, 2>([2, 3], &[true, false, true, false, false, true]);
         results.int::<B>("argwhere", read_sync(B::bool_argwhere(mask.clone(), I32)));
@@ -46,4 +60,21 @@ agree! {
         let none = bools::<B, 1>([3], &[false; 3]);
         results.int::<B>("nowhere", read_sync(B::bool_argwhere(none, I32)));
     }
+}
+
+#[test]
+fn coordinates_outside_one_axis_are_errors_though_their_position_is_inside() {
+    each(|| {
+        let x = || float::<Mlir, 2>([4, 5], 1);
+        for outside in [[0, 5], [1, -1], [-1, 6], [4, 0]] {
+            let at = || ints::<Mlir, 2>([1, 2], &outside);
+            let read = |tensor| read_sync(Mlir::float_into_data(tensor));
+            assert!(read(Mlir::float_gather_nd(x(), at())).is_err(), "gather {outside:?}");
+            let values = float::<Mlir, 1>([1], 2);
+            let update = IndexingUpdateOp::Add;
+            assert!(read(Mlir::float_scatter_nd(x(), at(), values, update)).is_err(), "scatter {outside:?}");
+        }
+        let mask = bools::<Mlir, 1>([4], &[true; 4]);
+        assert!(read_sync(Mlir::float_into_data(read_sync(Mlir::float_mask_select(x(), mask)))).is_err());
+    });
 }

@@ -77,7 +77,7 @@ impl Op {
             Self::Reduce { .. } | Self::ArgReduce { .. } | Self::Scan { .. } => 1,
             Self::Sort { .. } | Self::ArgSort { .. } => 1,
             Self::Binary(_) | Self::Compare(_) | Self::Contract { .. } => 2,
-            Self::Gather { .. } | Self::SliceUpdate { .. } => 2,
+            Self::Gather { .. } | Self::SliceUpdate { .. } | Self::Paths => 2,
             Self::Select | Self::Scatter { .. } => 3,
             Self::Attention(op) => 3 + usize::from(op.masked) + usize::from(op.biased),
             Self::Concat { .. } => return None,

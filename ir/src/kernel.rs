@@ -209,6 +209,18 @@ pub struct Scan {
     pub accesses: [Access; 2],
 }
 
+/// Sums over monotone paths: what [`Op::Paths`](crate::Op::Paths) computes. Arguments in order: scores, whether states
+/// can be skipped to (bool), output.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Paths {
+    /// Element type of scores and output; f16 and bf16 are computed in f32.
+    pub dtype: DType,
+    /// Steps, sequences, states.
+    pub shape: SmallVec<[usize; 6]>,
+    /// Strides of scores, skips (of which the first step is read) and output.
+    pub accesses: [Access; 3],
+}
+
 /// What one launch computes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kernel {
@@ -220,6 +232,8 @@ pub enum Kernel {
     Sort(Sort),
     /// Prefix combination.
     Scan(Scan),
+    /// Sums over monotone paths.
+    Paths(Paths),
     /// Scaled dot-product attention.
     Attention(Box<Attention>),
 }

@@ -31,7 +31,7 @@ pub use graph::{Graph, Node, ValueId};
 pub use infer::{Declared, InferError, Rule, infer};
 pub use kernel::{
     Block, DimKind, Domain, DomainDim, Gather, Instr, Kernel, KernelId, Operand, Param, ParamId, ParamMode,
-    Scan, Scatter, Sort, Statement, Store,
+    Paths, Scan, Scatter, Sort, Statement, Store,
 };
 pub use literal::Literal;
 pub use op::{

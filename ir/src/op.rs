@@ -312,6 +312,12 @@ pub enum Op {
     Reduce { op: ReduceOp, axes: SmallVec<[usize; 6]> },
     /// Row-major position within `axes` (which stay with extent 1) of an extreme element.
     ArgReduce { op: ArgReduceOp, axes: SmallVec<[usize; 6]> },
+    /// Of all monotone paths through states, the logarithm of the sum of what they are worth, the exponential of
+    /// the sum of their scores; operands: scores `[steps, sequences, states]` and, of the same shape, whether a state
+    /// can be entered from the one but last before it (bool; of the first step only). A path begins in one of the
+    /// first two states, and stays in its state, goes to the next one, or to the one after if that can be entered so.
+    /// Result: that of all paths up to a step that end in a state; -∞ if there are none.
+    Paths,
     /// Inclusive prefix combination along `axis`.
     Scan { op: ReduceOp, axis: usize },
     /// Sum of products in einsum notation; operands: lhs, rhs. A label in both operands and not in

@@ -80,6 +80,7 @@ pub fn lower<'c>(
         Kernel::Scatter(scatter) => loops::scatter(scatter, target)?,
         Kernel::Scan(scan) => loops::scan(scan, target)?,
         Kernel::Sort(sort) => loops::sort(sort)?,
+        Kernel::Paths(paths) => loops::paths(paths)?,
         Kernel::Attention(attention) => host::attention(attention, target)?,
     };
     pipeline::run(context, payload, stages)

@@ -12,7 +12,7 @@ impl BoolTensorOps<Mlir> for Mlir {
     common_rows! {
         bool_from_data, bool_into_data, bool_to_device, bool_reshape, bool_transpose, bool_swap_dims,
         bool_permute, bool_flip, bool_expand, bool_slice, bool_slice_assign, bool_mask_where,
-        bool_mask_fill, bool_gather, bool_select, bool_repeat_dim, bool_cat, bool_unfold,
+        bool_mask_fill, bool_gather, bool_select, bool_repeat_dim, bool_cat, bool_unfold, bool_mask_select,
     }
 
     unary_rows! {

@@ -6,7 +6,7 @@ use super::rows::{
 };
 use super::{Mlir, float_type, int_type};
 use crate::{MlirDevice, MlirTensor, record};
-use burn_backend::ops::{FloatTensorOps, PadMode};
+use burn_backend::ops::{FloatTensorOps, GridSampleOptions, PadMode};
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
     BoolDType, Distribution, ExecutionError, FloatDType, IntDType, Scalar, Shape, Slice, TensorData,
@@ -19,7 +19,7 @@ impl FloatTensorOps<Mlir> for Mlir {
         float_from_data, float_into_data, float_to_device, float_reshape, float_transpose,
         float_swap_dims, float_permute, float_flip, float_expand, float_slice, float_slice_assign,
         float_mask_where, float_mask_fill, float_gather, float_select, float_repeat_dim, float_cat,
-        float_unfold,
+        float_unfold, float_mask_select,
     }
 
     numeric_rows! {
@@ -200,6 +200,10 @@ impl FloatTensorOps<Mlir> for Mlir {
     ) -> (MlirTensor, MlirTensor) {
         let indices = Self::float_argtopk(tensor.clone(), dim, k, out_dtype);
         (tensor.gather(dim, &indices), indices)
+    }
+
+    fn float_grid_sample_2d(tensor: MlirTensor, grid: MlirTensor, options: GridSampleOptions) -> MlirTensor {
+        tensor.grid_sample(&grid, &options)
     }
 
     fn float_is_nan(tensor: MlirTensor, out_dtype: BoolDType) -> MlirTensor {

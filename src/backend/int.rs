@@ -21,7 +21,7 @@ impl IntTensorOps<Mlir> for Mlir {
     common_rows! {
         int_from_data, int_into_data, int_to_device, int_reshape, int_transpose, int_swap_dims,
         int_permute, int_flip, int_expand, int_slice, int_slice_assign, int_mask_where, int_mask_fill,
-        int_gather, int_select, int_repeat_dim, int_cat, int_unfold,
+        int_gather, int_select, int_repeat_dim, int_cat, int_unfold, int_mask_select,
     }
 
     numeric_rows! {

@@ -2,7 +2,7 @@
 
 use super::{Mlir, int_type};
 use crate::MlirTensor;
-use crate::ops::{PoolGeometry, unsupported};
+use crate::ops::{Ctc, Deformable, PoolGeometry};
 use burn_backend::IntDType;
 use burn_backend::ops::{
     AttentionModuleOptions, BatchNormTrain, BatchNormTrainBackward, ConvOptions, ConvTransposeOptions,
@@ -175,6 +175,15 @@ impl ModuleOps<Mlir> for Mlir {
         x.unfold_2d(kernel_size, options.stride, options.padding, options.dilation)
     }
 
+    fn fold4d(
+        x: MlirTensor,
+        output_size: [usize; 2],
+        kernel_size: [usize; 2],
+        options: UnfoldOptions,
+    ) -> MlirTensor {
+        x.fold_2d(output_size, kernel_size, options.stride, options.padding, options.dilation)
+    }
+
     fn max_pool2d(
         x: MlirTensor,
         size: [usize; 2],
@@ -271,11 +280,12 @@ impl ModuleOps<Mlir> for Mlir {
         x: MlirTensor,
         offset: MlirTensor,
         weight: MlirTensor,
-        _mask: Option<MlirTensor>,
-        _bias: Option<MlirTensor>,
-        _options: DeformConvOptions<2>,
+        mask: Option<MlirTensor>,
+        bias: Option<MlirTensor>,
+        options: DeformConvOptions<2>,
     ) -> MlirTensor {
-        unsupported("deform_conv2d", &[&x, &offset, &weight], x.dtype, x.ir_shape())
+        let (mask, bias) = (mask.as_ref(), bias.as_ref());
+        Deformable { x: &x, offset: &offset, weight: &weight, mask, bias, options }.forward()
     }
 
     fn deform_conv2d_backward(
@@ -285,17 +295,40 @@ impl ModuleOps<Mlir> for Mlir {
         mask: Option<MlirTensor>,
         bias: Option<MlirTensor>,
         output_grad: MlirTensor,
-        _options: DeformConvOptions<2>,
+        options: DeformConvOptions<2>,
     ) -> DeformConv2dBackward<Self> {
-        let operands = [&x, &offset, &weight, &output_grad];
-        let failed =
-            |like: &MlirTensor| unsupported("deform_conv2d_backward", &operands, like.dtype, like.ir_shape());
-        DeformConv2dBackward::new(
-            failed(&x),
-            failed(&offset),
-            failed(&weight),
-            mask.as_ref().map(failed),
-            bias.as_ref().map(failed),
-        )
+        let (mask, bias) = (mask.as_ref(), bias.as_ref());
+        let operands = Deformable { x: &x, offset: &offset, weight: &weight, mask, bias, options };
+        let grads = operands.backward(&output_grad);
+        DeformConv2dBackward::new(grads.input, grads.offset, grads.weight, grads.mask, grads.bias)
+    }
+
+    fn ctc_loss(
+        log_probs: MlirTensor,
+        targets: MlirTensor,
+        input_lengths: MlirTensor,
+        target_lengths: MlirTensor,
+        blank: usize,
+    ) -> MlirTensor {
+        let (logs, targets) = (&log_probs, &targets);
+        let (input_lengths, target_lengths) = (&input_lengths, &target_lengths);
+        Ctc { logs, targets, input_lengths, target_lengths, blank }.loss()
+    }
+
+    fn has_ctc_loss_backward() -> bool {
+        true
+    }
+
+    fn ctc_loss_backward(
+        log_probs: MlirTensor,
+        targets: MlirTensor,
+        input_lengths: MlirTensor,
+        target_lengths: MlirTensor,
+        grad_loss: MlirTensor,
+        blank: usize,
+    ) -> MlirTensor {
+        let (logs, targets) = (&log_probs, &targets);
+        let (input_lengths, target_lengths) = (&input_lengths, &target_lengths);
+        Ctc { logs, targets, input_lengths, target_lengths, blank }.grad(&grad_loss)
     }
 }

@@ -106,7 +106,7 @@ macro_rules! common_rows {
         $from_data:ident, $into_data:ident, $to_device:ident, $reshape:ident, $transpose:ident,
         $swap_dims:ident, $permute:ident, $flip:ident, $expand:ident, $slice:ident,
         $slice_assign:ident, $mask_where:ident, $mask_fill:ident, $gather:ident, $select:ident,
-        $repeat_dim:ident, $cat:ident, $unfold:ident $(,)?
+        $repeat_dim:ident, $cat:ident, $unfold:ident, $mask_select:ident $(,)?
     ) => {
         fn $from_data(data: TensorData, device: &MlirDevice) -> MlirTensor {
             record::from_data(*device, data)
@@ -161,6 +161,10 @@ macro_rules! common_rows {
 
         fn $mask_fill(tensor: MlirTensor, mask: MlirTensor, value: Scalar) -> MlirTensor {
             mask.select(&tensor.fill_like(value), &tensor)
+        }
+
+        async fn $mask_select(tensor: MlirTensor, mask: MlirTensor) -> MlirTensor {
+            tensor.mask_select(&mask)
         }
 
         fn $gather(dim: usize, tensor: MlirTensor, indices: MlirTensor) -> MlirTensor {

@@ -164,6 +164,7 @@ pub(super) fn label(kernel: &Kernel) -> String {
         }
         Kernel::Sort(sort) => format!("sort {:?} of {}", sort.shape, sort.dtype),
         Kernel::Scan(scan) => format!("scan {} {:?} of {}", scan.op, scan.shape, scan.dtype),
+        Kernel::Paths(paths) => format!("paths {:?} of {}", paths.shape, paths.dtype),
         Kernel::Attention(attention) => {
             let s = &attention.sizes;
             let causal = if attention.causal { "causal " } else { "" };

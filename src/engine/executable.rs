@@ -67,6 +67,7 @@ fn writes(kernel: &Kernel, index: usize) -> bool {
         Kernel::Block(block) => block.params[index].mode != ParamMode::In,
         Kernel::Scatter(_) => index == 0,
         Kernel::Sort(_) | Kernel::Scan(_) => index == 1,
+        Kernel::Paths(_) => index == 2,
         Kernel::Attention(attention) => attention.operands()[index].is_written(),
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Geometry {
 }
 
 /// Labels of an operand: named axes, the group's only if there are several.
-fn labels(groups: usize, parts: &[&[u8]]) -> SmallVec<[u8; 12]> {
+pub(super) fn labels(groups: usize, parts: &[&[u8]]) -> SmallVec<[u8; 12]> {
     let kept = parts.iter().flat_map(|part| part.iter().copied());
     kept.filter(|&label| label != b'g' || groups > 1).collect()
 }
@@ -204,6 +204,39 @@ impl MlirTensor {
         ])
     }
 
+    /// The transpose of [`unfold_2d`](Self::unfold_2d): columns added to the elements they come from,
+    /// `[n, c · kh · kw, windows]` → `[n, c, extents..]`.
+    pub(crate) fn fold_2d(
+        &self,
+        extents: [usize; 2],
+        size: [usize; 2],
+        stride: [usize; 2],
+        padding: [usize; 2],
+        dilation: [usize; 2],
+    ) -> Self {
+        let window = |i: usize| {
+            let around = (padding[i], padding[i]);
+            Window::of_convolution(size[i], stride[i], around, dilation[i], extents[i])
+        };
+        let (windows, taps) = (window(0).zip(window(1)), size[0] * size[1]);
+        let fits = |(y, x): &(Window, Window)| match self.shape[..] {
+            [_, columns, count] => columns.is_multiple_of(taps) && count == y.count * x.count,
+            _ => false,
+        };
+        let Some((y, x)) = windows.filter(fits) else {
+            let reason = format!("the columns are not those of windows of {size:?} over {extents:?}");
+            return invalid("fold4d", &[self], self.dtype, self.ir_shape(), reason);
+        };
+        let (n, c) = (self.shape[0], self.shape[1] / taps);
+        self.in_wide(|columns| {
+            let apart =
+                columns.reshape([n, c, y.size, x.size, y.count, x.count]).permute(&[0, 1, 2, 4, 3, 5]);
+            // [n, c, height, kw, columns, kh], then [n, c, height, width, kh, kw].
+            let rows = apart.diagonals(2, &y);
+            rows.diagonals(3, &x).sum(&[4, 5]).reshape([n, c, y.extent, x.extent])
+        })
+    }
+
     /// Dense to window side: `[n, c, extent..]`, `[o, c / g, k..]` → `[n, o, count..]`.
     fn windows_times(&self, weight: &Self, geometry: &Geometry) -> Self {
         let (rank, g) = (geometry.rank(), geometry.groups);
@@ -303,7 +336,7 @@ impl MlirTensor {
     }
 
     /// `[.., groups · c, ..]` → `[.., groups, c, ..]`; one group stays as it is.
-    fn split_groups(&self, axis: usize, groups: usize) -> Self {
+    pub(super) fn split_groups(&self, axis: usize, groups: usize) -> Self {
         if groups == 1 {
             return self.clone();
         }
@@ -319,7 +352,7 @@ impl MlirTensor {
     }
 
     /// `[n, o, s..] + [o]`.
-    fn plus_channels(&self, bias: Option<&Self>) -> Self {
+    pub(super) fn plus_channels(&self, bias: Option<&Self>) -> Self {
         let Some(bias) = bias else {
             return self.clone();
         };

@@ -91,32 +91,53 @@ impl MlirTensor {
         self.reshape(nd.matrix).put(op, 0, &nd.positions, &values).reshape(self.ir_shape())
     }
 
-    /// The coordinates of the true elements, in row-major order: `[count, rank]`. How many there are
-    /// is read from the device.
-    pub(crate) fn argwhere(&self, dtype: DType) -> Self {
-        let (rank, elements) = (self.shape.len(), self.ir_shape().elements());
-        let empty = |count: usize| Shape::from([count, rank]);
+    /// The positions of the true elements in row-major order: `[count]`. How many there are is read from the device.
+    fn true_positions(&self) -> Result<Self, MlirError> {
+        let elements = self.ir_shape().elements();
         if elements == 0 {
-            return Self::constant(self.device, 0.0, dtype, empty(0));
+            return Ok(Self::constant(self.device, 0.0, DType::I64, Shape::from([0])));
         }
         let mask = self.reshape([elements]);
         let ranks = mask.cast(DType::I64).scan(ReduceOp::Sum, 0);
-        let total = record::into_data(ranks.narrow(0, elements - 1, 1));
-        let total = match total {
-            Ok(data) => data.iter::<i64>().next().unwrap_or(0),
-            Err(error) => {
-                let error = MlirError::Invalid { op: "argwhere", reason: error.to_string() };
-                return record::failed(self.device, error, dtype, empty(0));
-            }
-        };
+        let total = record::into_data(ranks.narrow(0, elements - 1, 1))
+            .map_err(|error| MlirError::Invalid { op: "argwhere", reason: error.to_string() })?;
+        let total = total.iter::<i64>().next().unwrap_or(0);
         let count = total as usize;
         // Every element goes to its place in the result, false ones to one place behind it.
         let behind = ranks.fill_like(Scalar::Int(total));
         let places = mask.select(&ranks.plus(-1.0), &behind);
         let positions = Self::iota(self.device, DType::I64, Shape::from([elements]), 0);
-        let flat = Self::constant(self.device, 0.0, DType::I64, Shape::from([count + 1]))
-            .scatter(ScatterOp::Assign, 0, &places, &positions)
-            .narrow(0, 0, count);
+        let all = Self::constant(self.device, 0.0, DType::I64, Shape::from([count + 1]));
+        Ok(all.scatter(ScatterOp::Assign, 0, &places, &positions).narrow(0, 0, count))
+    }
+
+    /// The elements where `mask`, of the same shape, is true, in row-major order. How many there are is read from the
+    /// device.
+    pub(crate) fn mask_select(&self, mask: &Self) -> Self {
+        let nothing = Shape::from([0]);
+        if mask.shape != self.shape || mask.dtype != DType::Bool {
+            let reason = "wants a mask of the tensor's shape";
+            return invalid("mask_select", &[self, mask], self.dtype, nothing, reason);
+        }
+        match mask.true_positions() {
+            Ok(positions) => self.reshape([self.ir_shape().elements()]).take(0, &positions),
+            Err(error) => record::failed(self.device, error, self.dtype, nothing),
+        }
+    }
+
+    /// The coordinates of the true elements, in row-major order: `[count, rank]`. How many there are
+    /// is read from the device.
+    pub(crate) fn argwhere(&self, dtype: DType) -> Self {
+        let (rank, elements) = (self.shape.len(), self.ir_shape().elements());
+        let empty = |count: usize| Shape::from([count, rank]);
+        let flat = match self.true_positions() {
+            Ok(flat) => flat,
+            Err(error) => return record::failed(self.device, error, dtype, empty(0)),
+        };
+        let count = flat.shape[0];
+        if count == 0 {
+            return Self::constant(self.device, 0.0, dtype, empty(0));
+        }
         let mut inner = elements;
         let columns: SmallVec<[Self; 6]> = (self.shape.iter())
             .map(|&extent| {

@@ -111,7 +111,7 @@ impl Taps {
 }
 
 /// Weight of the cubic convolution at a distance ≥ 0.
-fn cubic(d: &MlirTensor) -> MlirTensor {
+pub(super) fn cubic(d: &MlirTensor) -> MlirTensor {
     let a = CUBIC;
     let near = d.times(a + 2.0).plus(-(a + 3.0)).mul(d).mul(d).plus(1.0);
     let far = d.times(a).plus(-5.0 * a).mul(d).plus(8.0 * a).mul(d).plus(-4.0 * a);

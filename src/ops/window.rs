@@ -114,6 +114,25 @@ impl MlirTensor {
         (windows.iter().enumerate()).fold(padded, |t, (i, w)| t.unfold(first + i, w.size, 1, w.dilation))
     }
 
+    /// Sums of window elements that come from one element of the axes, where every element of a window has a tensor of its
+    /// own: `[.., size, count]` for the axis `axis + 1` of windows and its elements before it → `[.., extent]`, as elements
+    /// yet to be summed: `[.., extent, .., size]`.
+    ///
+    /// Every tensor is spread over the axis as its windows lie. What comes from one element then lies on a diagonal of
+    /// tensor and position, which is a window along both taken as one axis.
+    pub(super) fn diagonals(&self, axis: usize, window: &Window) -> Self {
+        let reach = window.reach();
+        let length = window.extent + reach;
+        let place = Spread { first: reach as i64 - window.before as i64, step: window.stride, length };
+        let spread = self.spread(axis + 1, [place].into_iter(), 0.0, true);
+        let mut joined = spread.ir_shape();
+        joined.0.remove(axis + 1);
+        joined.0[axis] = window.size * length;
+        let apart = if window.size == 1 { 1 } else { length - window.dilation };
+        let kept = spread.reshape(joined).unfold(axis, window.size, 1, apart);
+        kept.narrow(axis, reach, window.extent)
+    }
+
     /// Elements spread along the axes from `first` on, `fill` between and around them; in memory of its own in the
     /// order of the axes if there is anything to fill, or if `row_major`.
     fn spread(

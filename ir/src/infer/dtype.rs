@@ -34,6 +34,8 @@ pub(crate) fn infer_dtype(op: &Op, operands: &[DType], declared: Option<DType>) 
             index(indices)?;
             same(within(op.domain(), data)?, updates)
         }
+        (Op::Paths, &[_, skips]) if skips != DType::Bool => Err(Rule::Condition(skips)),
+        (Op::Paths, &[scores, _]) => within(DTypeSet::Floats, scores),
         (Op::Sort { .. }, &[a]) => within(DTypeSet::Numbers, a),
         (Op::ArgSort { .. }, &[a]) => within(DTypeSet::Numbers, a).and_then(|_| position()),
         (Op::Attention(op), &[queries, keys, values, ref rest @ ..]) => {

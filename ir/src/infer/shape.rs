@@ -46,6 +46,11 @@ pub(super) fn infer_shape(
             checked_axis(*axis, from)?;
             Ok(from.clone())
         }
+        (Op::Paths, &[scores, skips]) => match scores.rank() {
+            3 if scores == skips => Ok(scores.clone()),
+            3 => Err(Rule::Shapes),
+            _ => Err(Rule::Ranks),
+        },
         (Op::Contract { lhs, rhs, out }, &[a, b]) => contract([(lhs, a), (rhs, b)], out),
         (Op::Gather { axis }, &[data, indices]) => {
             check_indices(*axis, data, indices)?;

@@ -77,7 +77,7 @@ fn declared_alignment(kernel: &mut Kernel, param: usize) -> Option<&mut usize> {
             let operand = attention.operands()[param];
             attention.view_mut(operand).map(|view| &mut view.alignment)
         }
-        Kernel::Scatter(_) | Kernel::Sort(_) | Kernel::Scan(_) => None,
+        Kernel::Scatter(_) | Kernel::Sort(_) | Kernel::Scan(_) | Kernel::Paths(_) => None,
     }
 }
 

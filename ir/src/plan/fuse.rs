@@ -82,7 +82,7 @@ impl<'a> Fusion<'a> {
             Op::Input { .. } => {}
             Op::Concat { .. } => self.concat(id),
             Op::SliceUpdate { .. } | Op::Scatter { .. } => self.update(id),
-            Op::Scan { .. } | Op::Sort { .. } | Op::ArgSort { .. } => self.along_axis(id),
+            Op::Scan { .. } | Op::Sort { .. } | Op::ArgSort { .. } | Op::Paths => self.along_axis(id),
             Op::Attention(_) => self.attention(id),
             _ => self.place(id),
         }

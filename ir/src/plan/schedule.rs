@@ -7,7 +7,7 @@ use super::emit::{Arg, emit, place};
 use super::group::{Fate, Fused, GroupId, GroupKind};
 use super::views::{Seen, see_through};
 use super::window::Window;
-use crate::{Access, DType, Kernel, Op, ParamMode, Scan, Scatter, Sort, ValueId};
+use crate::{Access, DType, Kernel, Op, ParamMode, Paths, Scan, Scatter, Sort, ValueId};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,6 +27,7 @@ impl Step {
             Kernel::Block(block) => block.params[param].mode != ParamMode::In,
             Kernel::Scatter(_) => param == 0,
             Kernel::Sort(_) | Kernel::Scan(_) => param == 1,
+            Kernel::Paths(_) => param == 2,
             Kernel::Attention(attention) => attention.operands()[param].is_written(),
         }
     }
@@ -127,6 +128,11 @@ fn single(window: &Window, fused: &Fused, group: GroupId, id: ValueId) -> Result
             axis: *axis,
             accesses: [input.clone(), output.clone()],
         }),
+        (Op::Paths, [output, scores, skips]) => Kernel::Paths(Paths {
+            dtype: node.dtype,
+            shape: extents(id),
+            accesses: [scores.clone(), skips.clone(), output.clone()],
+        }),
         (Op::Sort { axis, descending } | Op::ArgSort { axis, descending }, [output, input]) => {
             Kernel::Sort(Sort {
                 dtype: args[1].dtype,
@@ -140,7 +146,8 @@ fn single(window: &Window, fused: &Fused, group: GroupId, id: ValueId) -> Result
         _ => return Err(PlanError::Unsupported { node: id.0, reason: "not a kernel of its own" }),
     };
     if !updates {
-        args.swap(0, 1);
+        // The output last.
+        args.rotate_left(1);
     }
     Ok(Step { kernel, args, scalars: Vec::new() })
 }

@@ -87,6 +87,7 @@ impl Fusion<'_> {
             | Op::SliceUpdate { .. }
             | Op::Scatter { .. }
             | Op::Scan { .. }
+            | Op::Paths
             | Op::Sort { .. }
             | Op::ArgSort { .. }
             | Op::Attention(_) => {
@@ -113,7 +114,7 @@ impl Fusion<'_> {
         None
     }
 
-    /// A scan or a sort: reads its operand from memory.
+    /// A scan, a sort or paths: reads its operands from memory.
     pub fn along_axis(&mut self, id: ValueId) {
         let requests = std::mem::take(&mut self.requests[id.index()]);
         self.home(id);

@@ -53,6 +53,7 @@ impl fmt::Display for Op {
             }
             Self::Reduce { op, axes } => write!(f, "reduce {op} {axes:?}"),
             Self::ArgReduce { op, axes } => write!(f, "{op} {axes:?}"),
+            Self::Paths => f.write_str("paths"),
             Self::Scan { op, axis } => write!(f, "scan {op} axis {axis}"),
             Self::Contract { lhs, rhs, out } => write!(f, "contract \"{lhs},{rhs}->{out}\""),
             Self::Gather { axis } => write!(f, "gather axis {axis}"),
@@ -180,6 +181,7 @@ pub(super) const FORMS: &[(&str, Form)] = &[
         })
     }),
     ("reduce", |c| Ok(Op::Reduce { op: c.value("a reduction")?, axes: c.numbers("an axis")? })),
+    ("paths", |_| Ok(Op::Paths)),
     ("scan", |c| Ok(Op::Scan { op: c.value("a reduction")?, axis: axis(c)? })),
     ("contract", |c| {
         let what = "labels in quotes, such as \"mk,kn->mn\"";

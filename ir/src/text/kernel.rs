@@ -4,7 +4,7 @@ use super::ParseError;
 use super::attention::attention;
 use super::block::block;
 use super::cursor::Cursor;
-use crate::{Access, Kernel, Scan, Scatter, Sort};
+use crate::{Access, Kernel, Paths, Scan, Scatter, Sort};
 use std::fmt;
 use std::str::FromStr;
 
@@ -17,6 +17,7 @@ impl fmt::Display for Kernel {
             Self::Scatter(scatter) => scatter.fmt(f),
             Self::Sort(sort) => sort.fmt(f),
             Self::Scan(scan) => scan.fmt(f),
+            Self::Paths(paths) => paths.fmt(f),
             Self::Attention(attention) => attention.fmt(f),
         }
     }
@@ -52,6 +53,15 @@ impl fmt::Display for Scan {
     }
 }
 
+impl fmt::Display for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [scores, skips, output] = &self.accesses;
+        writeln!(f, "paths {} {{", self.dtype)?;
+        writeln!(f, "  shape {:?}", self.shape)?;
+        write!(f, "  scores {scores}\n  skips {skips}\n  output {output}\n}}")
+    }
+}
+
 impl Kernel {
     /// A kernel from its textual form. The result need not be valid: see [`Kernel::verify`].
     pub fn parse(text: &str) -> Result<Self, ParseError> {
@@ -72,10 +82,12 @@ impl FromStr for Kernel {
             Self::Sort(sort(&mut cursor)?)
         } else if cursor.eat_word("scan") {
             Self::Scan(scan(&mut cursor)?)
+        } else if cursor.eat_word("paths") {
+            Self::Paths(paths(&mut cursor)?)
         } else if cursor.eat_word("attention") {
             Self::Attention(Box::new(attention(&mut cursor)?))
         } else {
-            return cursor.error("`block`, `scatter`, `sort`, `scan` or `attention`");
+            return cursor.error("`block`, `scatter`, `sort`, `scan`, `paths` or `attention`");
         };
         cursor.end()?;
         Ok(kernel)
@@ -116,6 +128,15 @@ fn scan(cursor: &mut Cursor<'_>) -> Result<Scan, ParseError> {
     let accesses = accesses(cursor, ["input", "output"])?;
     cursor.punctuation('}')?;
     Ok(Scan { op, dtype, shape, axis, accesses })
+}
+
+fn paths(cursor: &mut Cursor<'_>) -> Result<Paths, ParseError> {
+    let dtype = cursor.dtype()?;
+    cursor.punctuation('{')?;
+    let shape = cursor.numbers_field("shape", "an extent")?;
+    let accesses = accesses(cursor, ["scores", "skips", "output"])?;
+    cursor.punctuation('}')?;
+    Ok(Paths { dtype, shape, accesses })
 }
 
 /// One line for each access, such as `input [4, 1]`.

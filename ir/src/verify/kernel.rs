@@ -4,7 +4,7 @@ use super::access::{check_strides, is_injective};
 use super::{VerifyError, Violation};
 use crate::infer::infer_dtype;
 use crate::text::Separated;
-use crate::{Access, DType, Kernel, Op, Rule, Scan, Scatter, Sort};
+use crate::{Access, DType, Kernel, Op, Paths, Rule, Scan, Scatter, Sort};
 
 impl Kernel {
     /// Checks that the domain is canonical, that accesses fit it, that parameters and scalars exist
@@ -16,6 +16,7 @@ impl Kernel {
             Self::Scatter(scatter) => at_head(self, scatter.verify()),
             Self::Sort(sort) => at_head(self, sort.verify()),
             Self::Scan(scan) => at_head(self, scan.verify()),
+            Self::Paths(paths) => at_head(self, paths.verify()),
             Self::Attention(attention) => at_head(self, attention.verify()),
         }
     }
@@ -64,6 +65,20 @@ impl Scan {
         check_axis(self.axis, &self.shape)?;
         check_strides(&self.accesses[0].strides, &self.shape, self.dtype.size())?;
         check_output(&self.accesses[1], &self.shape, self.dtype)
+    }
+}
+
+impl Paths {
+    fn verify(&self) -> Result<(), Violation> {
+        check_types(&Op::Paths, &[self.dtype, DType::Bool], self.dtype)?;
+        if self.shape.len() != 3 {
+            let types = format!("{:?}", self.shape);
+            return Err(Violation::Operands { types, rule: Rule::Ranks });
+        }
+        let [scores, skips, output] = &self.accesses;
+        check_strides(&scores.strides, &self.shape, self.dtype.size())?;
+        check_strides(&skips.strides, &self.shape, DType::Bool.size())?;
+        check_output(output, &self.shape, self.dtype)
     }
 }
 

@@ -92,6 +92,22 @@ pub fn arg_reduce(op: ArgReduceOp, values: impl Iterator<Item = i64>) -> i64 {
     best.map_or(0, |(index, _)| index as i64)
 }
 
+/// One element of sums over paths, from the results of the step before: integers that depend on all that it reads.
+pub fn path(
+    index: &[usize],
+    score: i64,
+    before: impl Fn(&[usize]) -> i64,
+    skips: impl Fn(&[usize]) -> i64,
+) -> i64 {
+    let &[step, sequence, state] = index else { panic!("three axes") };
+    let Some(last) = step.checked_sub(1) else {
+        return if state < 2 { score } else { 7 };
+    };
+    let skip = usize::from(state >= 2 && skips(&[0, sequence, state]) != 0);
+    let entered = (0..=state.min(1 + skip)).map(|back| before(&[last, sequence, state - back]));
+    entered.fold(score, |sum, value| sum.wrapping_mul(3).wrapping_add(value))
+}
+
 /// Element `[batch, head, query, column]` of something that depends on all that an attention does: a sum of
 /// values weighted by what their keys are to the query. `at` gives an operand's element.
 pub fn attention(

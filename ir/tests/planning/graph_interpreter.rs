@@ -117,6 +117,15 @@ fn evaluate(graph: &Graph, node: &Node, operands: &[&Tensor], inputs: &[Tensor],
             let before = (0..=index[*axis]).map(|i| operands[0].at(&replaced(index, *axis, i)));
             reduce(*op, dtype, before)
         }),
+        Op::Paths => {
+            let mut result = Tensor::build(shape, |_| 0);
+            for index in indices(shape) {
+                let score = operands[0].at(&index);
+                let value = path(&index, score, |at| result.at(at), |at| operands[1].at(at));
+                result.set(&index, wrap(dtype, value));
+            }
+            result
+        }
         Op::Contract { lhs, rhs, out } => {
             let mut labels: Vec<u8> = Vec::new();
             let mut extents = Vec::new();

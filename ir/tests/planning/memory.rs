@@ -166,3 +166,24 @@ fn long_odd_rows_start_at_multiples_of_an_access_on_gpus() {
     check_plan(&case, &host);
     assert!(host.results.iter().all(|place| place.layout.is_contiguous()), "{host}");
 }
+
+#[test]
+fn paths_read_through_views_and_skips_once() {
+    let plan = planned(
+        "graph (f32) {
+          %0 = input 0 : f32[2, 5, 3]
+          %1 = permute [1, 2, 0] %0 : f32[5, 3, 2]
+          %2 = input 1 : f32[3, 2]
+          %3 = constant 1.0 : f32[3, 2]
+          %4 = lt %2, %3 : bool[3, 2]
+          %5 = reshape %4 : bool[1, 3, 2]
+          %6 = expand %5 : bool[5, 3, 2]
+          %7 = paths %1, %6 : f32[5, 3, 2]
+          %8 = fill $0 : f32[5, 3, 2]
+          %9 = mul %7, %8 : f32[5, 3, 2]
+          %10 = paths %9, %6 : f32[5, 3, 2]
+          return %10
+        }",
+    );
+    assert_eq!(plan.launches.len(), 4, "{plan}");
+}

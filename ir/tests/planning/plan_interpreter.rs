@@ -131,6 +131,16 @@ impl Memory {
                     self.store(&args[0], to, scatter(scatter_.op, scatter_.dtype, old, update));
                 }
             }
+            Kernel::Paths(paths) => {
+                let [scores, skips, output] = &paths.accesses;
+                for index in indices(&paths.shape) {
+                    let score = self.load(&args[0], walk(scores, &index));
+                    let before = |at: &[usize]| self.load(&args[2], walk(output, at));
+                    let skip = |at: &[usize]| self.load(&args[1], walk(skips, at));
+                    let value = path(&index, score, before, skip);
+                    self.store(&args[2], walk(output, &index), value);
+                }
+            }
             Kernel::Attention(kernel) => self.attention(kernel, args, scalars),
             Kernel::Sort(sort) => self.lines(&sort.shape, sort.axis, &sort.accesses, args, |line| {
                 sorted(line, sort.descending, sort.index_dtype.is_some())

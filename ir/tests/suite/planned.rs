@@ -37,6 +37,7 @@ fn signature(kernel: &Kernel) -> (Vec<DType>, Vec<DType>) {
         Kernel::Scatter(scatter) => vec![scatter.dtype, scatter.index_dtype, scatter.dtype],
         Kernel::Sort(sort) => vec![sort.dtype, sort.index_dtype.unwrap_or(sort.dtype)],
         Kernel::Scan(scan) => vec![scan.dtype; 2],
+        Kernel::Paths(paths) => vec![paths.dtype, DType::Bool, paths.dtype],
         Kernel::Attention(attention) => {
             let dtypes =
                 attention.operands().iter().map(|&operand| attention.operand_dtype(operand)).collect();

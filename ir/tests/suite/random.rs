@@ -3,8 +3,8 @@
 use burn_mlir_ir::{
     Access, ArgReduceOp, Attention, AttentionOp, AttentionSizes, BinaryOp, Block, BufferView, CompareOp,
     DType, DimKind, DomainDim, Gather, Graph, Instr, Kernel, Labels, Layout, Literal, Node, Op, Operand,
-    Param, ParamId, ParamMode, ReduceOp, Scan, Scatter, ScatterOp, Shape, SliceDim, Sort, Statement, Store,
-    UnaryOp, ValueId,
+    Param, ParamId, ParamMode, Paths, ReduceOp, Scan, Scatter, ScatterOp, Shape, SliceDim, Sort, Statement,
+    Store, UnaryOp, ValueId,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -98,6 +98,7 @@ fn op() -> impl Strategy<Value = Op> {
         (reduce_op(), sizes()).prop_map(|(op, axes)| Op::Reduce { op, axes }),
         (select(ArgReduceOp::ALL), sizes()).prop_map(|(op, axes)| Op::ArgReduce { op, axes }),
         (reduce_op(), size()).prop_map(|(op, axis)| Op::Scan { op, axis }),
+        Just(Op::Paths),
         [labels(), labels(), labels()].prop_map(|[lhs, rhs, out]| Op::Contract { lhs, rhs, out }),
         size().prop_map(|axis| Op::Gather { axis }),
         (select(ScatterOp::ALL), size()).prop_map(|(op, axis)| Op::Scatter { op, axis }),
@@ -247,6 +248,8 @@ pub fn kernel() -> impl Strategy<Value = Kernel> {
         1 => (reduce_op(), dtype(), sizes(), size(), pair()).prop_map(|(op, dtype, shape, axis, accesses)| {
             Kernel::Scan(Scan { op, dtype, shape, axis, accesses })
         }),
+        1 => (dtype(), sizes(), [access(), access(), access()])
+            .prop_map(|(dtype, shape, accesses)| Kernel::Paths(Paths { dtype, shape, accesses })),
         1 => attention().prop_map(|attention| Kernel::Attention(Box::new(attention))),
     ]
 }

@@ -79,6 +79,9 @@ fn kernels() {
     );
     is_canonical::<Kernel>("sort f32 {\n  shape [2, 3] axis 1\n  input [3, 1]\n  output [1, 2]\n}");
     is_canonical::<Kernel>("sort descending f32 to i64 {\n  shape [4] axis 0\n  input [1]\n  output [-1]\n}");
+    is_canonical::<Kernel>(
+        "paths f32 {\n  shape [2, 3, 4]\n  scores [12, 4, 1]\n  skips [0, 4, 1]\n  output [12, 4, 1]\n}",
+    );
     is_canonical::<Kernel>("scan max bool {\n  shape [4] axis 0\n  input [0]\n  output [1]\n}");
 }
 
@@ -167,7 +170,7 @@ fn errors_in_graphs() {
 
 #[test]
 fn errors_in_kernels() {
-    assert_snapshot!(kernel_error("graph"), @"1:1: expected `block`, `scatter`, `sort`, `scan` or `attention`, found `graph`");
+    assert_snapshot!(kernel_error("graph"), @"1:1: expected `block`, `scatter`, `sort`, `scan`, `paths` or `attention`, found `graph`");
     assert_snapshot!(kernel_error("block [q 3] () {"), @"1:8: expected `p` (parallel) or `r` (reduction), found `q`");
     assert_snapshot!(kernel_error("block [] () {\n@0 = f32 align 4"), @"2:6: expected `in`, `out` or `inout`, found `f32`");
     assert_snapshot!(kernel_error("block [] () {\n@0 = in f32 }"), @"2:13: expected `align`, found `}`");

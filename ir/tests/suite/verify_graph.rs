@@ -42,6 +42,7 @@ fn what_is_well_formed_passes() {
         "reduce max [0, 1] %2 : bool[1, 1]",
         "argmin [1] %0 : i32[4, 1]",
         "scan prod axis 0 %1 : i64[4, 6]",
+        "reshape %0 : f32[2, 3, 4] %4 = reshape %2 : bool[2, 3, 4] %5 = paths %3, %4 : f32[2, 3, 4]",
         "contract \"mk,nk->nm\" %0, %0 : f32[4, 4]",
         "contract \"ab,cd->abcd\" %0, %0 : f32[4, 6, 4, 6]",
         "gather axis 0 %2, %1 : bool[4, 6]",

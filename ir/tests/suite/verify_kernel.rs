@@ -62,6 +62,7 @@ fn what_is_well_formed_passes() {
         "sort f32 { shape [2, 3] axis 1 input [3, 1] output [1, 2] }",
         "sort descending f16 to i64 { shape [2] axis 0 input [0] output [1] }",
         "scan max bool { shape [2, 3] axis 0 input [3, 1] output [3, 1] }",
+        "paths f16 { shape [2, 3, 4] scores [12, 4, 1] skips [0, 4, 1] output [12, 4, 1] }",
     ] {
         assert_eq!(check(text), "ok", "{text}");
     }

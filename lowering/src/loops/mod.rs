@@ -2,17 +2,20 @@
 //!
 //! - [`scatter`](mod@scatter): updates at indices;
 //! - [`scan`](mod@scan): prefix combinations;
-//! - [`sort`](mod@sort): stable sorts.
+//! - [`sort`](mod@sort): stable sorts;
+//! - [`paths`](mod@paths): sums over monotone paths.
 //!
 //! Vectors are written as such; [`vector`] has the arithmetic on them.
 
 mod array;
+pub(crate) mod paths;
 mod scan;
 mod scatter;
 mod sort;
 mod vector;
 mod view;
 
+pub(crate) use paths::paths;
 pub(crate) use scan::scan;
 pub(crate) use scatter::scatter;
 pub(crate) use sort::sort;

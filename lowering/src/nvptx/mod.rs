@@ -4,7 +4,7 @@
 //!   another;
 //! - [`row`]: blocks that reduce;
 //! - [`contraction`]: blocks with a contraction;
-//! - [`scatter`], [`scan`], [`sort`]: what is no block, as scalar code;
+//! - [`scatter`], [`scan`], [`sort`], [`paths`]: what is no block, as scalar code;
 //! - [`attention`].
 //!
 //! A payload is the code of one thread. Its place in the grid, its memory accesses and what it exchanges
@@ -19,6 +19,7 @@ mod contraction;
 mod division;
 mod exponential;
 mod map;
+mod paths;
 mod quotient;
 mod row;
 mod scan;
@@ -64,6 +65,7 @@ pub(crate) fn lower<'c>(
         Kernel::Scatter(scatter) => scatter::lower(scatter)?,
         Kernel::Scan(scan) => scan::lower(scan)?,
         Kernel::Sort(sort) => sort::lower(sort)?,
+        Kernel::Paths(paths) => paths::lower(paths)?,
         Kernel::Attention(attention) => attention::lower(attention, target)?,
     };
     let mut lowered = pipeline::run(context, payload, stages)?;

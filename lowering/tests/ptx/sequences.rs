@@ -74,3 +74,15 @@ fn scans() {
         check(&format!("scan prod {dtype} {{\n  {}\n}}", bodies[1]));
     }
 }
+
+#[test]
+fn paths() {
+    for dtype in ["f16", "bf16", "f32", "f64"] {
+        for [t, n, s] in [[100, 4, 41], [9, 3, 1], [1, 2, 7], [50, 2, 1401], [3, 5, 3201]] {
+            check(&format!(
+                "paths {dtype} {{\n  shape [{t}, {n}, {s}]\n  scores [{0}, {s}, 1]\n  skips [0, {s}, 1]\n  output [{0}, {s}, 1]\n}}",
+                n * s
+            ));
+        }
+    }
+}

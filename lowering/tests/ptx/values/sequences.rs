@@ -267,3 +267,54 @@ fn scans() {
         scan([2, 3000, 9], op);
     }
 }
+
+fn paths([steps, sequences, states]: [usize; 3]) {
+    let mut numbers = Numbers(states as u64);
+    let scores: Vec<f32> = numbers.floats(steps * sequences * states).iter().map(|v| -v.abs()).collect();
+    let skips: Vec<u8> = (0..sequences * states).map(|_| (numbers.next() % 2) as u8).collect();
+    let mut expected = vec![f64::NEG_INFINITY; scores.len()];
+    for step in 0..steps {
+        for sequence in 0..sequences {
+            for state in 0..states {
+                let place = (step * sequences + sequence) * states + state;
+                let before = |back: usize| expected[place - sequences * states - back];
+                let sum = if step == 0 {
+                    if state < 2 { 0.0 } else { f64::NEG_INFINITY }
+                } else {
+                    let skip = usize::from(state >= 2 && skips[sequence * states + state] != 0);
+                    let from = (0..=state.min(1 + skip)).map(before);
+                    let most = from.clone().fold(f64::NEG_INFINITY, f64::max);
+                    if most.is_finite() {
+                        most + from.map(|v| (v - most).exp()).sum::<f64>().ln()
+                    } else {
+                        most
+                    }
+                };
+                expected[place] = sum + scores[place] as f64;
+            }
+        }
+    }
+    let row = sequences * states;
+    let text = format!(
+        "paths f32 {{\n  shape [{steps}, {sequences}, {states}]\n  scores [{row}, {states}, 1]\n  \
+         skips [0, {states}, 1]\n  output [{row}, {states}, 1]\n}}"
+    );
+    let output = vec![0u8; 4 * scores.len()];
+    let ran = run(&text, vec![f32s(&scores), skips.into(), output.into()], &[]);
+    for (at, (actual, expected)) in to_f32s(&ran.buffers[2]).into_iter().zip(expected).enumerate() {
+        let actual = actual as f64;
+        let close = actual == expected || (actual - expected).abs() < 1e-5 * expected.abs().max(1.0);
+        assert!(close, "{text}: {at} is {actual}, should be {expected}");
+    }
+}
+
+#[test]
+fn sums_over_paths() {
+    paths([1, 1, 1]);
+    paths([7, 2, 1]);
+    paths([6, 3, 9]);
+    paths([20, 1, 33]);
+    // Several states a thread, and rows that a block's memory has no room for.
+    paths([4, 1, 1201]);
+    paths([3, 2, 6200]);
+}
