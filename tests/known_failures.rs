@@ -86,8 +86,8 @@ fn one_tensor_broadcast_against_itself() {
         for [a, b, c] in [[2, 2, 2], [3, 4, 5], [7, 1, 3], [5, 33, 2]] {
             // The same numbers as [a, b, 1] and, in the same order, as [1, b, c]: both of length a·b·c.
             let x = counting([a * b * c]);
-            let left = x.clone().slice([0..a * b]).reshape([a, b, 1]);
-            let right = x.slice([0..b * c]).reshape([1, b, c]);
+            let left = x.clone().narrow(0, 0, a * b).reshape([a, b, 1]);
+            let right = x.narrow(0, 0, b * c).reshape([1, b, c]);
             let value = |i: usize, j: usize, k: usize| ((i * b + j) * (j * c + k)) as f64;
             for axis in 0..3 {
                 let extents = [a, b, c];
@@ -161,7 +161,7 @@ fn masks_and_values_broadcast() {
                         "{of:?} {masked:?} {value:?}"
                     );
                     let wide = |values: &[i64], of: &[usize]| {
-                        Mlir::int_into_float(tensor(values, of), FloatDType::F32.into())
+                        Mlir::int_into_float(tensor(values, of), FloatDType::F32)
                     };
                     let result = Mlir::float_mask_where(wide(&x, of), mask, wide(&y, value));
                     let read = read_sync(Mlir::float_into_data(result)).unwrap();
@@ -368,7 +368,7 @@ fn gradients_of_products_with_zeros() {
             [vec![2.0, 0.0, 3.0], vec![0.0, 0.0, 3.0], vec![2.0, -1.5, 3.0], vec![0.0], vec![0.0, 0.0, 0.0]]
         {
             let others = |at: usize| {
-                values.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, v)| *v as f64).product::<f64>()
+                values.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, v)| *v).product::<f64>()
             };
             let expected: Vec<f64> = (0..values.len()).map(others).collect();
             let n = values.len();
@@ -460,7 +460,7 @@ fn vector_products_along_every_axis() {
             let (a, b) = (integers(count, 1, 8), integers(count, 2, 8));
             let tensor = |v: &Vec<i64>| floats(v.iter().map(|&v| v as f32).collect(), shape);
             let result = list(tensor(&a).cross(tensor(&b), axis));
-            for at in (0..count).filter(|at| at / inner % 3 == 0) {
+            for at in (0..count).filter(|at| (at / inner).is_multiple_of(3)) {
                 let vector = |v: &Vec<i64>| [0, 1, 2].map(|i| v[at + i * inner] as f64);
                 let expected = product(vector(&a), vector(&b));
                 let actual = [0, 1, 2].map(|i| result[at + i * inner]);
