@@ -3,7 +3,7 @@
 
 use crate::support::devices::{device, each};
 use burn::prelude::*;
-use burn::tensor::{DType, FloatDType, IndexingUpdateOp, activation::softmax};
+use burn::tensor::{DType, FloatDType, IndexingUpdateOp, IntDType, activation::softmax};
 
 /// A few numbers that look random.
 struct Numbers(u64);
@@ -194,6 +194,41 @@ fn transposes_flips_and_offsets() {
     });
 }
 
+/// Updates of single elements: few and many, in few and many elements, integers and floats.
+#[test]
+fn scatters_of_all_kinds() {
+    each(|| {
+        for [count, extent] in [[300, 9000], [5000, 7], [70_000, 100_000], [200_000, 3]] {
+            let what = format!("{count} updates of {extent}");
+            let mut numbers = Numbers(count as u64);
+            let (data, updates) = (numbers.integers(extent), numbers.integers(count));
+            let indices = numbers.indices(count, extent);
+            let expected = |update: fn(f32, f32) -> f32| {
+                let mut all = data.clone();
+                for (&index, &value) in indices.iter().zip(&updates) {
+                    all[index as usize] = update(all[index as usize], value);
+                }
+                all
+            };
+            let (x, u) = (tensor(&data, [extent]), tensor(&updates, [count]));
+            let i = ints(&indices, [count]);
+            let kinds: [(IndexingUpdateOp, fn(f32, f32) -> f32); 4] = [
+                (IndexingUpdateOp::Add, |old, new| old + new),
+                (IndexingUpdateOp::Assign, |_, new| new),
+                (IndexingUpdateOp::Max, f32::max),
+                (IndexingUpdateOp::Min, f32::min),
+            ];
+            for (op, update) in kinds {
+                let expected = expected(update);
+                let y = x.clone().scatter(0, i.clone(), u.clone(), op);
+                same(&read(y), &expected, &format!("{op:?}: {what}"));
+                let y = x.clone().int().scatter(0, i.clone(), u.clone().int(), op);
+                same(&read(y.float()), &expected, &format!("{op:?} of integers: {what}"));
+            }
+        }
+    });
+}
+
 /// `(updates, rows of data, row length)`: short lists, lists that are sorted in one and in many tiles, runs over
 /// many chunks.
 const UPDATES: &[[usize; 3]] = &[
@@ -353,6 +388,44 @@ fn sorts_with_ties_and_nan() {
                 &sorted,
                 &format!("sorted columns of {what}"),
             );
+        }
+    });
+}
+
+/// Long rows of all widths of keys, whose order among equal ones shows in the positions.
+#[test]
+fn sorts_of_every_width() {
+    each(|| {
+        let (rows, size) = (2, 600_000);
+        let keys: Vec<i32> = Numbers(1).indices(rows * size, 240).iter().map(|x| x - 120).collect();
+        let places: Vec<i64> = (keys.chunks(size))
+            .flat_map(|row| {
+                let mut order: Vec<usize> = (0..size).collect();
+                order.sort_by_key(|&place| -row[place]);
+                order.into_iter().map(|place| place as i64)
+            })
+            .collect();
+        let sorted: Vec<i64> = places
+            .iter()
+            .enumerate()
+            .map(|(at, &place)| i64::from(keys[at / size * size + place as usize]))
+            .collect();
+        let equal = |actual: Vec<i64>, expected: &[i64], what: String| assert!(actual == expected, "{what}");
+        let x = ints(&keys, [rows, size]);
+        for dtype in [IntDType::I8, IntDType::I16, IntDType::I32, IntDType::I64] {
+            let (values, positions) = x.clone().cast(dtype).sort_descending_with_indices(1);
+            equal(read_ints(positions), &places, format!("order of {dtype:?}"));
+            equal(read_ints(values), &sorted, format!("{dtype:?}"));
+            equal(
+                read_ints(x.clone().cast(dtype).sort_descending(1)),
+                &sorted,
+                format!("values of {dtype:?}"),
+            );
+        }
+        for dtype in [FloatDType::F16, FloatDType::BF16, FloatDType::F64] {
+            let y = x.clone().float().cast(dtype);
+            equal(read_ints(y.clone().argsort_descending(1)), &places, format!("order of {dtype:?}"));
+            equal(read_ints(y.sort_descending(1).int()), &sorted, format!("values of {dtype:?}"));
         }
     });
 }

@@ -1,7 +1,9 @@
 //! Which workloads there are, by the kind of device they are meant for.
 
-use crate::{Setup, gpt2, kernels, order, replay, training};
+use crate::order::{self, MILLION};
+use crate::{Setup, gpt2, kernels, replay, training};
 use burn::tensor::DType::{BF16, F16, F32, Flex32};
+use burn::tensor::IndexingUpdateOp;
 
 /// For a host.
 pub const CPU: &[(&str, Setup)] = &[
@@ -23,11 +25,11 @@ pub const CPU: &[(&str, Setup)] = &[
     ("max_pool2d_f32", kernels::pool),
     ("attention_f32", |d| kernels::attention(d, [4, 8, 512, 64], true, F32)),
     ("embedding_f32", kernels::lookup),
-    ("sort_f32_1m", order::sort),
+    ("sort_f32_1m", |d| order::sort(d, MILLION)),
     ("argsort_f32_1m", order::argsort),
     ("topk_f32_4096x1024", order::topk),
-    ("cumsum_f32_4096x1024", order::cumsum),
-    ("scatter_add_f32_1m", order::scatter_add),
+    ("cumsum_f32_4096x1024", |d| order::cumsum(d, [4096, 1024])),
+    ("scatter_add_f32_1m", |d| order::scatter(d, IndexingUpdateOp::Add)),
     ("embedding_grad_f32", order::select_add),
     ("op_overhead_100", kernels::overhead),
     ("graph_replay_100", |d| replay::additions(d, false)),
@@ -58,11 +60,15 @@ pub const CUDA: &[(&str, Setup)] = &[
     ("attention_bf16", |d| kernels::attention(d, [8, 16, 4096, 128], false, BF16)),
     ("attention_causal_bf16", |d| kernels::attention(d, [8, 16, 4096, 128], true, BF16)),
     ("conv2d_bf16", |d| kernels::convolution(d, [64, 256, 56], BF16)),
-    ("sort_f32_1m", order::sort),
+    ("sort_f32_1m", |d| order::sort(d, MILLION)),
+    ("sort_f32_16m", |d| order::sort(d, 16 * MILLION)),
     ("argsort_f32_1m", order::argsort),
     ("topk_f32_4096x1024", order::topk),
-    ("cumsum_f32_4096x1024", order::cumsum),
-    ("scatter_add_f32_1m", order::scatter_add),
+    ("cumsum_f32_4096x1024", |d| order::cumsum(d, [4096, 1024])),
+    ("cumsum_f32_16m", |d| order::cumsum(d, [1, 16 * MILLION])),
+    ("scatter_add_f32_1m", |d| order::scatter(d, IndexingUpdateOp::Add)),
+    ("scatter_assign_f32_1m", |d| order::scatter(d, IndexingUpdateOp::Assign)),
+    ("scatter_max_f32_1m", |d| order::scatter(d, IndexingUpdateOp::Max)),
     ("embedding_grad_f32", order::select_add),
     ("op_overhead_100", kernels::overhead),
     ("graph_replay_100", |d| replay::additions(d, false)),

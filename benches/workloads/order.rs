@@ -6,7 +6,7 @@ use crate::kernels::{normal, work};
 use burn::prelude::*;
 use burn::tensor::{IndexingUpdateOp, TensorData};
 
-const MILLION: usize = 1 << 20;
+pub const MILLION: usize = 1 << 20;
 
 /// The elements of a row, the smallest first, each with its position; equal ones as they came.
 fn sorted(values: &Values, start: usize, count: usize) -> Vec<(usize, f64)> {
@@ -15,9 +15,9 @@ fn sorted(values: &Values, start: usize, count: usize) -> Vec<(usize, f64)> {
     pairs
 }
 
-pub fn sort(device: &Device) -> Work {
-    let x: Tensor<1> = normal([MILLION], device);
-    let expected = sorted(&Values::of(&x), 0, MILLION);
+pub fn sort(device: &Device, count: usize) -> Work {
+    let x: Tensor<1> = normal([count], device);
+    let expected = sorted(&Values::of(&x), 0, count);
     work(device, move || x.clone().sort(0), 0.0, move |i| expected[i].1)
 }
 
@@ -38,8 +38,7 @@ pub fn topk(device: &Device) -> Work {
     work(device, compute, 0.0, move |i| sorted(&xs, i / k * n, n)[n - 1 - i % k].1)
 }
 
-pub fn cumsum(device: &Device) -> Work {
-    let (rows, n) = (4096, 1024);
+pub fn cumsum(device: &Device, [rows, n]: [usize; 2]) -> Work {
     let x: Tensor<2> = normal([rows, n], device);
     let xs = Values::of(&x);
     let compute = move || x.clone().cumsum(1);
@@ -54,16 +53,28 @@ fn random_indices(count: usize, limit: usize) -> Vec<i32> {
     (0..count).map(|_| random.usize(..limit) as i32).collect()
 }
 
-/// A million elements added at random places of a million.
-pub fn scatter_add(device: &Device) -> Work {
+/// What updates make of an element, in f64.
+fn updated(op: IndexingUpdateOp, old: f64, update: f64) -> f64 {
+    match op {
+        IndexingUpdateOp::Assign => update,
+        IndexingUpdateOp::Add => old + update,
+        IndexingUpdateOp::Mul => old * update,
+        IndexingUpdateOp::Min => old.min(update),
+        IndexingUpdateOp::Max => old.max(update),
+    }
+}
+
+/// A million updates at random places of a million.
+pub fn scatter(device: &Device, op: IndexingUpdateOp) -> Work {
     let (x, updates): (Tensor<1>, Tensor<1>) = (normal([MILLION], device), normal([MILLION], device));
     let places = random_indices(MILLION, MILLION);
     let mut sums: Vec<f64> = Values::of(&x).range(0, MILLION).collect();
     for (&place, update) in places.iter().zip(Values::of(&updates).range(0, MILLION)) {
-        sums[place as usize] += update;
+        let old = &mut sums[place as usize];
+        *old = updated(op, *old, update);
     }
     let indices: Tensor<1, Int> = Tensor::from_data(TensorData::new(places, [MILLION]), device);
-    let compute = move || x.clone().scatter(0, indices.clone(), updates.clone(), IndexingUpdateOp::Add);
+    let compute = move || x.clone().scatter(0, indices.clone(), updates.clone(), op);
     work(device, compute, 1e-5, move |i| sums[i])
 }
 

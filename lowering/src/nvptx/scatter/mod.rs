@@ -13,10 +13,10 @@ mod segments;
 mod sorted;
 mod walk;
 
-use super::grid;
 use super::map::coordinates;
 use super::sort::Entries;
 use super::writer::KernelWriter;
+use super::{grid, kernels};
 use crate::emit::{Emitter, Value};
 use crate::nvptx::code::Code;
 use crate::types::{storage_type, value_type};
@@ -34,11 +34,16 @@ const MANY: usize = 1 << 15;
 
 /// Lowers a scatter.
 pub(super) fn lower(scatter: &Scatter) -> Result<Payload, LoweringError> {
-    if scatter.extent == 0 {
-        return Err(LoweringError::Unsupported("updates of an axis without elements".into()));
-    }
     let columns = Columns::of(scatter);
     let size = scatter.shape[scatter.axis];
+    if scatter.extent == 0 {
+        // No index is one.
+        let every = columns.each("scatter", scatter.shape.iter().product(), |kernel, _| {
+            let yes = kernel.emitter.op("arith.constant true");
+            kernel.report(&yes);
+        })?;
+        return Ok(kernels(vec![every], 0));
+    }
     if size <= SHORT || columns.count() >= MANY {
         return walk::lower(&columns);
     }

@@ -100,6 +100,17 @@ fn scatters_of_integers() {
 }
 
 #[test]
+fn scatters_into_nothing() {
+    for (size, status) in [(0, 0), (1, 1), (300, 1)] {
+        let text = format!(
+            "scatter add f32 at i32 {{\n  shape [{size}] axis 0 extent 0\n  data [1]\n  indices [1]\n  updates [1]\n}}"
+        );
+        let buffers = vec![f32s(&[]), i32s(&vec![0; size]), f32s(&vec![1.0; size])];
+        assert_eq!(run(&text, buffers, &[]).status, status, "{text}");
+    }
+}
+
+#[test]
 fn scatters() {
     for op in ["add", "assign", "max"] {
         scatter(op, [2, 5, 3], 7, true, false);
