@@ -194,6 +194,9 @@ fn transposes_flips_and_offsets() {
     });
 }
 
+/// What an update makes of an element.
+type Update = fn(f32, f32) -> f32;
+
 /// Updates of single elements: few and many, in few and many elements, integers and floats.
 #[test]
 fn scatters_of_all_kinds() {
@@ -203,7 +206,7 @@ fn scatters_of_all_kinds() {
             let mut numbers = Numbers(count as u64);
             let (data, updates) = (numbers.integers(extent), numbers.integers(count));
             let indices = numbers.indices(count, extent);
-            let expected = |update: fn(f32, f32) -> f32| {
+            let expected = |update: Update| {
                 let mut all = data.clone();
                 for (&index, &value) in indices.iter().zip(&updates) {
                     all[index as usize] = update(all[index as usize], value);
@@ -212,7 +215,7 @@ fn scatters_of_all_kinds() {
             };
             let (x, u) = (tensor(&data, [extent]), tensor(&updates, [count]));
             let i = ints(&indices, [count]);
-            let kinds: [(IndexingUpdateOp, fn(f32, f32) -> f32); 4] = [
+            let kinds: [(IndexingUpdateOp, Update); 4] = [
                 (IndexingUpdateOp::Add, |old, new| old + new),
                 (IndexingUpdateOp::Assign, |_, new| new),
                 (IndexingUpdateOp::Max, f32::max),
