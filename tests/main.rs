@@ -21,6 +21,7 @@ mod guide;
 mod indexing;
 mod known_failures;
 mod memory_kernels;
+mod order;
 mod pools;
 mod property;
 mod quantized;
