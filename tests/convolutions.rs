@@ -72,6 +72,21 @@ agree! {
         results.float::<B>("3d weight", B::conv3d_weight_backward(x, w, y, options));
     }
 
+    fn groups_in_one_and_three_dimensions<B>(results) within 2e-5 {
+        let options = ConvOptions::new([2], [3], [2], 3);
+        let (x, w) = (float::<B, 3>([2, 6, 11], 1), float::<B, 3>([9, 2, 3], 2));
+        results.float::<B>("1d", B::conv1d(x, w, Some(float::<B, 1>([9], 3)), options));
+        let options = ConvOptions::new([1, 2, 1], [1, 0, 2], [2, 1, 1], 2);
+        let (x, w) = (float::<B, 5>([1, 4, 5, 6, 3], 4), float::<B, 5>([6, 2, 2, 3, 2], 5));
+        results.float::<B>("3d", B::conv3d(x, w, Some(float::<B, 1>([6], 6)), options));
+        let options = ConvTransposeOptions::new([3], [1], [2], [2], 2);
+        let (x, w) = (float::<B, 3>([2, 4, 5], 7), float::<B, 3>([4, 3, 3], 8));
+        results.float::<B>("transposed 1d", B::conv_transpose1d(x, w, Some(float::<B, 1>([6], 9)), options));
+        let options = ConvTransposeOptions::new([2, 1, 3], [1, 0, 1], [1, 0, 2], [1, 2, 1], 2);
+        let (x, w) = (float::<B, 5>([2, 4, 3, 2, 3], 1), float::<B, 5>([4, 2, 2, 2, 3], 2));
+        results.float::<B>("transposed 3d", B::conv_transpose3d(x, w, None, options));
+    }
+
     fn transposed<B>(results) within 2e-5 {
         let options = |stride, padding, out, dilation, groups| {
             ConvTransposeOptions::new(stride, padding, out, dilation, groups)

@@ -2,6 +2,7 @@
 //! implementation, and against closed forms.
 
 mod activations;
+mod adjoints;
 mod agreement;
 mod attention;
 mod contractions;

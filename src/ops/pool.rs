@@ -3,7 +3,7 @@
 use super::invalid;
 use super::window::Window;
 use crate::MlirTensor;
-use burn_mlir_ir::{ArgReduceOp, BinaryOp, DType, ReduceOp, ScatterOp, Shape};
+use burn_mlir_ir::{ArgReduceOp, BinaryOp, CompareOp, DType, ReduceOp, ScatterOp, Shape};
 
 /// Windows along the two spatial axes of `[n, c, h, w]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +56,14 @@ impl MlirTensor {
         let columns = windows[1].size as f64;
         let row = place.over(columns);
         let column = place.binary_constant(BinaryOp::Rem, columns);
-        // A window of nothing but -∞ may point at padding: the clamp moves it to the edge.
+        // A window of nothing but -∞ points at its first element, which may be padding; the first that is none is meant.
         let coordinate = |inside: &Self, axis: usize| {
             let w = &windows[axis];
             let start = Self::iota(self.device, work, shape.clone(), axis + 2).times(w.stride as f64);
             let at = start.add(&inside.times(w.dilation as f64)).plus(-(w.before as f64));
-            at.at_least(0.0).at_most(w.extent.saturating_sub(1) as f64)
+            let first = at.binary_constant(BinaryOp::Rem, w.dilation as f64);
+            let at = at.compare_constant(CompareOp::Lt, 0.0).select(&first, &at);
+            at.at_most(w.extent.saturating_sub(1) as f64)
         };
         let width = windows[1].extent as f64;
         let flat = coordinate(&row, 0).times(width).add(&coordinate(&column, 1));
