@@ -75,11 +75,6 @@ impl Entries {
         }
     }
 
-    /// Bytes of an entry.
-    pub fn entry_bytes(self) -> usize {
-        self.bytes().sum()
-    }
-
     /// Bytes of an array.
     pub fn array_bytes(self, entries: usize) -> usize {
         self.bytes().map(|bytes| (entries * bytes).next_multiple_of(256)).sum()

@@ -28,7 +28,7 @@ const DIGITS: usize = 1 << DIGIT_BITS;
 /// Threads of a block: one for each value of a digit.
 const THREADS: usize = DIGITS;
 
-/// Entries of a thread, if there are many of up to 8 bytes.
+/// Entries of a thread, if there are many with keys of 32 bits.
 const ITEMS: usize = 16;
 
 /// Entries of a thread otherwise.
@@ -62,8 +62,9 @@ impl Radix {
     /// `rows` rows of `size` entries, ordered by the lowest `bits` of their keys; scratch memory is used from
     /// byte `scratch` on.
     pub fn new(entries: Entries, rows: usize, size: usize, bits: usize, scratch: usize) -> Self {
-        let many = rows * size >= 4 * ENOUGH_BLOCKS * THREADS * ITEMS;
-        let items = if many && entries.entry_bytes() <= 8 { ITEMS } else { FEW_ITEMS };
+        // Fewer tiles have less to look back over, as long as they are enough for a GPU.
+        let many = rows * size >= ENOUGH_BLOCKS / 2 * THREADS * ITEMS;
+        let items = if many && entries.key_type() == "i32" { ITEMS } else { FEW_ITEMS };
         Self { entries, rows, size, bits, items, scratch }
     }
 

@@ -12,7 +12,7 @@ use crate::nvptx::writer::{GLOBAL, KernelWriter, WORKGROUP};
 const WARPS: usize = THREADS / WARP;
 
 /// Tiles whose counts a thread reads at once when it looks back.
-const WINDOW: usize = 4;
+const WINDOW: usize = 8;
 
 /// Memory of a block, and where a thread is in it.
 struct Tile {
