@@ -6,7 +6,7 @@ use burn_backend::{Backend, DType, FloatDType, IntDType, Shape, TensorData, read
 
 /// What a case has to compare, under names for the message.
 #[derive(Default)]
-pub struct Results(Vec<(String, TensorData)>);
+pub struct Results(pub Vec<(String, TensorData)>);
 
 impl Results {
     /// Adds a float tensor.

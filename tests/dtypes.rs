@@ -1,5 +1,7 @@
 //! What the backend says of each type, by doing it; and conversions between all of them.
 
+mod families;
+
 use crate::support::devices::{current, each};
 use crate::support::numbers::{Number, TYPES, data, ints, numbers, read, read_numbers, tensor, upload};
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
