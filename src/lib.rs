@@ -37,7 +37,9 @@ mod quantized;
 mod record;
 mod tensor;
 
-pub use backend::Mlir;
+pub use backend::{Mlir, MlirHandle};
+#[cfg(feature = "fusion")]
+pub use backend::{MlirFusion, NoOptimization};
 pub use device::MlirDevice;
 pub use engine::{Stats, stats};
 pub use error::MlirError;

@@ -1,7 +1,7 @@
 //! The tensor primitive: a lazy handle.
 
-use crate::MlirDevice;
 use crate::record::TensorState;
+use crate::{MlirDevice, MlirError};
 use burn_backend::{BoolDType, BoolStore, DType, Shape, TensorMetadata};
 use burn_mlir_ir as ir;
 use std::sync::Arc;
@@ -29,6 +29,12 @@ impl MlirTensor {
             BoolDType::U32 => BoolStore::U32,
         };
         Self { store, ..self }
+    }
+
+    /// Why the tensor has no value, if that is known already. Errors of what was recorded for it and not yet started, and
+    /// of kernels, come with its data.
+    pub fn error(&self) -> Option<MlirError> {
+        self.state.error()
     }
 
     /// The shape in the compiler's terms.

@@ -56,6 +56,7 @@ mod kernel;
 mod launch;
 mod memory;
 mod stream;
+mod waits;
 mod warn;
 
 pub use cuda::{
@@ -70,4 +71,5 @@ pub use host::HostConfig;
 pub use kernel::{HostKernel, Kernel, PhaseFn};
 pub use launch::{Batch, Launch, Slot};
 pub use memory::{ALIGNMENT, Backing, Buffer, MemoryPool, MemoryUsage, PoolConfig};
-pub use stream::Stream;
+pub use stream::{CopyOut, Stream};
+pub use waits::waits;

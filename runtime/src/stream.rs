@@ -19,6 +19,17 @@ pub struct Stream {
     arena: Mutex<Option<Buffer>>,
 }
 
+/// A range of bytes to be copied to the host.
+#[derive(Debug)]
+pub struct CopyOut<'a> {
+    /// Where from.
+    pub from: &'a Buffer,
+    /// The first byte there.
+    pub offset: usize,
+    /// Where to, and how many.
+    pub to: &'a mut [u8],
+}
+
 enum Kind {
     Host(Arc<Queue>),
     Cuda(Box<CudaStream>),
@@ -152,15 +163,28 @@ impl Stream {
     /// # Safety
     /// Nothing but earlier work of this stream writes these bytes meanwhile.
     pub unsafe fn copy_out(&self, from: &Buffer, offset: usize, data: &mut [u8]) -> Result<(), RuntimeError> {
-        self.check_device(from)?;
-        from.check(offset, data.len())?;
+        // SAFETY: by this function's contract.
+        unsafe { self.copy_out_all(vec![CopyOut { from, offset, to: data }]) }
+    }
+
+    /// As [`copy_out`](Self::copy_out), for many ranges with one wait. If it fails, no bytes need have been copied.
+    ///
+    /// # Safety
+    /// That of [`copy_out`](Self::copy_out), for each range.
+    pub unsafe fn copy_out_all(&self, copies: Vec<CopyOut<'_>>) -> Result<(), RuntimeError> {
+        for copy in &copies {
+            self.check_device(copy.from)?;
+            copy.from.check(copy.offset, copy.to.len())?;
+        }
         if let Kind::Cuda(stream) = &self.kind {
-            return stream.copy_out(from, offset, data);
+            return stream.copy_out(copies);
         }
         self.synchronize()?;
-        // SAFETY: the range lies within the buffer, all its bytes are initialised (the pool's pages are
-        // zeroed), and by this function's contract nobody writes them.
-        unsafe { from.address().add(offset).copy_to_nonoverlapping(data.as_mut_ptr(), data.len()) };
+        for CopyOut { from, offset, to } in copies {
+            // SAFETY: the range lies within the buffer, all its bytes are initialised (the pool's pages are
+            // zeroed), and by this function's contract nobody writes them.
+            unsafe { from.address().add(offset).copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+        }
         Ok(())
     }
 

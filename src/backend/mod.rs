@@ -3,16 +3,23 @@
 mod activation;
 mod boolean;
 mod float;
+#[cfg(feature = "fusion")]
+mod fusion;
 mod int;
 mod module;
 mod quantized;
+mod representation;
 mod rows;
+mod transaction;
+
+#[cfg(feature = "fusion")]
+pub use fusion::{MlirFusion, NoOptimization};
+pub use representation::MlirHandle;
 
 use crate::ops::Padding;
 use crate::{MlirDevice, MlirError, MlirGraph, MlirTensor, QuantizedTensor, dtype, engine, graph, record};
 use burn_backend::distributed::{CollectiveTensor, DistributedOps, ReduceOperation};
 use burn_backend::ops::PadMode;
-use burn_backend::ops::TransactionOps;
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{
     Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, DeviceId, ExecutionError, FloatDType, IntDType,
@@ -96,10 +103,12 @@ impl Backend for Mlir {
     }
 }
 
-impl TransactionOps<Mlir> for Mlir {}
-
 impl DistributedOps<Mlir> for Mlir {
-    fn all_reduce(tensor: MlirTensor, _: ReduceOperation, _: Vec<DeviceId>) -> CollectiveTensor<Self> {
+    fn all_reduce(tensor: MlirTensor, _: ReduceOperation, devices: Vec<DeviceId>) -> CollectiveTensor<Self> {
+        // The sum and the mean of one tensor are the tensor.
+        if devices.len() <= 1 {
+            return CollectiveTensor::new(tensor);
+        }
         let shape = tensor.ir_shape();
         CollectiveTensor::new(crate::ops::unsupported("all_reduce", &[&tensor], tensor.dtype, shape))
     }

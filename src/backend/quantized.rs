@@ -3,6 +3,7 @@
 
 use super::{Mlir, float_type, int_type};
 use crate::quantized::{self, product};
+use crate::record::Read;
 use crate::{MlirDevice, MlirError, MlirTensor, QuantizedTensor};
 use burn_backend::ops::QTensorOps;
 use burn_backend::quantization::{QuantPropagation, QuantScheme, QuantizationParametersPrimitive};
@@ -42,8 +43,11 @@ impl QTensorOps<Mlir> for Mlir {
         tensor.to_device(*device)
     }
 
-    async fn q_into_data(tensor: QuantizedTensor) -> Result<TensorData, ExecutionError> {
-        tensor.into_data()
+    fn q_into_data(
+        tensor: QuantizedTensor,
+    ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send {
+        let (parts, outline) = tensor.into_parts();
+        Read::begin(parts).later(move |read| Ok(outline.filled(read.finish()?)))
     }
 
     fn q_reshape(tensor: QuantizedTensor, shape: Shape) -> QuantizedTensor {

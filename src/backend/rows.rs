@@ -112,8 +112,8 @@ macro_rules! common_rows {
             record::from_data(*device, data)
         }
 
-        async fn $into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError> {
-            record::into_data(tensor)
+        fn $into_data(tensor: MlirTensor) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send {
+            record::into_data_later(tensor)
         }
 
         fn $to_device(tensor: MlirTensor, device: &MlirDevice) -> MlirTensor {

@@ -155,6 +155,8 @@ pub struct Stats {
     pub kernels_from_memory: u64,
     /// Kernels that a GPU's driver compiled further.
     pub kernels_assembled: u64,
+    /// Times a thread waited for work of a device, or ran it itself.
+    pub waits: u64,
     /// Time spent compiling, summed over threads, in nanoseconds.
     pub compile_nanoseconds: u64,
 }
@@ -173,6 +175,7 @@ pub fn stats() -> Stats {
         kernels_from_disk: jit.disk_hits,
         kernels_from_memory: jit.memory_hits,
         kernels_assembled: jit.assembled,
+        waits: burn_mlir_runtime::waits(),
         compile_nanoseconds: jit.compile_nanos,
     }
 }

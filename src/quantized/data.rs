@@ -11,8 +11,9 @@ use super::codes::{Codes, code_dtype};
 use super::{QuantizedTensor, Scales, packing, refusal};
 use crate::{MlirDevice, MlirError, MlirTensor, dtype, record};
 use burn_backend::quantization::{QPARAM_ALIGN, QuantScheme, QuantStore, ScaleDtype, global_scale_dtype};
-use burn_backend::{Bytes, DType, ExecutionError, TensorData};
+use burn_backend::{Bytes, DType, TensorData};
 use burn_mlir_ir as ir;
+use smallvec::SmallVec;
 
 /// The type in which scales lie in memory, which has the bytes of Burn's data.
 fn stored(dtype: ScaleDtype) -> ir::DType {
@@ -107,8 +108,8 @@ impl QuantizedTensor {
         Ok(Self { codes, scales, scheme })
     }
 
-    /// Computes a tensor and copies it to the host.
-    pub(crate) fn into_data(self) -> Result<TensorData, ExecutionError> {
+    /// The tensors that its data are made of, and how.
+    pub(crate) fn into_parts(self) -> (SmallVec<[MlirTensor; 1]>, Outline) {
         let mut scheme = self.scheme;
         let shape = &self.codes.shape;
         let lines = packing(&scheme, shape.rank());
@@ -126,13 +127,27 @@ impl QuantizedTensor {
                 }
             }
         };
-        let mut parts: Vec<MlirTensor> = vec![values, self.scales.inner];
+        let outline = Outline { shape: shape.to_vec(), scheme };
+        let mut parts = SmallVec::from_iter([values, self.scales.inner]);
         parts.extend(self.scales.global);
+        (parts, outline)
+    }
+}
+
+/// Data of a quantised tensor without its contents.
+pub(crate) struct Outline {
+    shape: Vec<usize>,
+    scheme: QuantScheme,
+}
+
+impl Outline {
+    /// The data, of those of the parts.
+    pub(crate) fn filled(self, parts: impl IntoIterator<Item = TensorData>) -> TensorData {
         let mut bytes = Bytes::from_elems(Vec::<u32>::new());
         for part in parts {
-            bytes.extend_from_byte_slice_aligned(record::into_data(part)?.as_bytes(), QPARAM_ALIGN);
+            bytes.extend_from_byte_slice_aligned(part.as_bytes(), QPARAM_ALIGN);
         }
-        Ok(TensorData::from_bytes(bytes, shape.to_vec(), DType::QFloat(scheme)))
+        TensorData::from_bytes(bytes, self.shape, DType::QFloat(self.scheme))
     }
 }
 

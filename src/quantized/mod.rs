@@ -94,6 +94,12 @@ fn refusal(scheme: &QuantScheme, rank: usize) -> Option<String> {
 }
 
 impl QuantizedTensor {
+    /// Why the tensor has no value, if that is known already: see [`MlirTensor::error`].
+    pub fn error(&self) -> Option<MlirError> {
+        let parts = [Some(&self.codes.data), Some(&self.scales.inner), self.scales.global.as_ref()];
+        parts.into_iter().flatten().find_map(MlirTensor::error)
+    }
+
     /// A tensor whose reading fails.
     pub(crate) fn failed(
         device: MlirDevice,

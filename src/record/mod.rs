@@ -7,9 +7,11 @@
 //! dropped by then are not materialised.
 
 mod cut;
+mod read;
 mod state;
 mod window;
 
+pub(crate) use read::{Read, into_data, into_data_later};
 pub use state::TensorState;
 pub(crate) use state::{Block, Storage};
 pub(crate) use window::{Window, number};
@@ -17,9 +19,7 @@ pub(crate) use window::{Window, number};
 use crate::engine;
 use crate::graph::CaptureError;
 use crate::{MlirDevice, MlirError, MlirTensor, dtype};
-use burn_backend::{
-    BoolDType, BoolStore, DType as DataType, ExecutionError, Scalar, TensorData, TensorMetadata,
-};
+use burn_backend::{BoolDType, BoolStore, DType as DataType, ExecutionError, Scalar, TensorData};
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
 use burn_mlir_runtime::MemoryUsage;
 use smallvec::SmallVec;
@@ -186,27 +186,6 @@ fn uploaded(device: MlirDevice, data: TensorData) -> MlirTensor {
         Ok(storage) => tensor(device, TensorState::new(Value::ready(storage)), dtype, &shape),
         Err(error) => failed(device, error, dtype, shape),
     }
-}
-
-/// Computes a tensor and copies it to the host.
-pub(crate) fn into_data(tensor: MlirTensor) -> Result<TensorData, ExecutionError> {
-    fail_captures(&CaptureError::Read);
-    let dtype = tensor.dtype();
-    let tensor = match dtype {
-        DataType::Bool(BoolStore::U32) => tensor.cast(DType::U32),
-        _ => tensor,
-    };
-    let mut storage = tensor.state.compute()?;
-    if !storage.layout.is_contiguous() {
-        // A cast to its own type is a computation, whose result has no gaps if it is one row.
-        let row = Shape::from([tensor.shape.iter().product::<usize>()]);
-        let flat = record(tensor.device, Op::Reshape, &[&tensor], tensor.dtype, row.clone());
-        storage = record(tensor.device, Op::Cast, &[&flat], tensor.dtype, row).state.compute()?;
-    }
-    let size = tensor.dtype.size();
-    let mut values = vec![0; tensor.shape.iter().product::<usize>() * size];
-    window(tensor.device)?.download(&storage.block, storage.layout.offset as usize * size, &mut values)?;
-    Ok(TensorData::from_bytes_vec(values, tensor.shape.clone(), dtype))
 }
 
 /// The same tensor on another device.

@@ -130,6 +130,19 @@ impl TensorState {
         if let Some(window) = self.recorded_in() {
             window.finish()?;
         }
+        self.started()
+    }
+
+    /// Starts the window the value is recorded in, and returns its storage, which is valid later.
+    pub(super) fn start(&self) -> Result<Storage, MlirError> {
+        if let Some(window) = self.recorded_in() {
+            window.flush_for_another()?;
+        }
+        self.started()
+    }
+
+    /// The storage of a value whose window was started.
+    fn started(&self) -> Result<Storage, MlirError> {
         match &*self.lock() {
             Value::Ready { storage, .. } => Ok(storage.clone()),
             Value::Failed(error) => Err(error.clone()),
@@ -144,6 +157,14 @@ impl TensorState {
     pub(crate) fn storage(&self) -> Option<Storage> {
         match &*self.lock() {
             Value::Ready { storage, .. } => Some(storage.clone()),
+            _ => None,
+        }
+    }
+
+    /// Why the value is not to be had.
+    pub(crate) fn error(&self) -> Option<MlirError> {
+        match &*self.lock() {
+            Value::Failed(error) => Some(error.clone()),
             _ => None,
         }
     }

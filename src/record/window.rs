@@ -8,7 +8,7 @@ use crate::graph::{CaptureError, Recorded, Session};
 use crate::{MlirError, MlirTensor};
 use burn_mlir_ir::plan::BufferSource;
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
-use burn_mlir_runtime::{Batch, Buffer, Event, RuntimeError, Stream};
+use burn_mlir_runtime::{Batch, Buffer, CopyOut, Event, RuntimeError, Stream};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -192,7 +192,7 @@ impl Window {
         self.start(&mut self.recording.lock(), Stream::submit)
     }
 
-    /// Starts what is recorded, of which another thread needs a value.
+    /// Starts what is recorded, of which another thread or the host needs a value.
     pub(super) fn flush_for_another(&self) -> Result<(), MlirError> {
         self.share();
         self.flush()
@@ -249,15 +249,21 @@ impl Window {
         Ok(self.stream.upload(bytes)?)
     }
 
-    /// Copies bytes of a block to the host once they are written; fails if work of this stream before it did.
-    pub(super) fn download(&self, block: &Block, start: usize, bytes: &mut [u8]) -> Result<(), MlirError> {
-        if let Some(event) = &block.written {
-            self.stream.wait(event);
-        }
-        self.order_after_replays(block);
-        // SAFETY: this stream waits for what writes the block, which nobody overwrites while it is borrowed from
-        // one of the handles it needs to be free of.
-        unsafe { self.stream.copy_out(&block.buffer, start, bytes)? };
+    /// Copies bytes of blocks, each from a byte on, to the host once they are written; fails if work of this stream
+    /// before it did.
+    pub(super) fn download(&self, ranges: Vec<(&Block, usize, &mut [u8])>) -> Result<(), MlirError> {
+        let order_after = |(block, offset, to)| {
+            let block: &Block = block;
+            if let Some(event) = &block.written {
+                self.stream.wait(event);
+            }
+            self.order_after_replays(block);
+            CopyOut { from: &block.buffer, offset, to }
+        };
+        let copies = ranges.into_iter().map(order_after).collect();
+        // SAFETY: this stream waits for what writes the blocks, which nobody overwrites while they are borrowed from
+        // one of the handles they need to be free of.
+        unsafe { self.stream.copy_out_all(copies)? };
         Ok(())
     }
 

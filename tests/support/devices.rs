@@ -3,6 +3,8 @@
 //! `BURN_MLIR_TEST_DEVICE` picks `cpu` or `cuda`; without it a test runs on each device present.
 
 use burn::prelude::Device;
+use burn_autodiff::Autodiff;
+use burn_autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn_backend::Backend;
 use burn_flex::Flex;
 use burn_mlir::{Mlir, MlirDevice};
@@ -83,6 +85,12 @@ pub trait Tested: Backend {
 impl Tested for Mlir {
     fn current() -> MlirDevice {
         current()
+    }
+}
+
+impl<B: Tested, C: CheckpointStrategy> Tested for Autodiff<B, C> {
+    fn current() -> B::Device {
+        B::current()
     }
 }
 

@@ -5,3 +5,5 @@ pub mod devices;
 pub mod exact;
 pub mod network;
 pub mod numbers;
+pub mod program;
+pub mod steps;

@@ -7,13 +7,67 @@ use super::context::call;
 use super::event::RawEvent;
 use super::pinned::Pinned;
 use super::stream::CudaStream;
-use crate::{Buffer, RuntimeError};
+use crate::{Buffer, CopyOut, RuntimeError};
 
 /// Copies up to this size share pinned blocks.
 const SMALL: usize = 64 << 10;
 
-/// Chunks of a copy to the host that are under way at once.
-const CHUNKS: usize = 2;
+/// Pinned blocks full of a copy to the host that are under way at once.
+const LOADS: usize = 2;
+
+/// Ranges that are copied to the host through one pinned block.
+#[derive(Default)]
+struct Load<'a> {
+    /// Where from, where in the block, where to.
+    parts: Vec<(u64, usize, &'a mut [u8])>,
+    used: usize,
+}
+
+impl<'a> Load<'a> {
+    fn push(&mut self, from: u64, to: &'a mut [u8]) {
+        if !to.is_empty() {
+            let bytes = aligned(to.len());
+            self.parts.push((from, self.used, to));
+            self.used += bytes;
+        }
+    }
+
+    /// Copies from the block.
+    ///
+    /// # Safety
+    /// It is large enough and nobody writes it.
+    unsafe fn unpack(self, block: &Pinned) {
+        for (_, offset, to) in self.parts {
+            // SAFETY: by this function's contract.
+            unsafe { block.start().add(offset).copy_to_nonoverlapping(to.as_mut_ptr(), to.len()) };
+        }
+    }
+}
+
+/// Ranges packed into as few blocks of `size` bytes as their order allows; long ones are cut.
+fn loads(copies: Vec<CopyOut<'_>>, size: usize) -> Vec<Load<'_>> {
+    let mut loads = vec![Load::default()];
+    for CopyOut { from, offset, to: mut rest } in copies {
+        let mut from = address(from, offset);
+        while !rest.is_empty() {
+            if loads.last().is_none_or(|load| load.used >= size) {
+                loads.push(Load::default());
+            }
+            let Some(load) = loads.last_mut() else { break };
+            let (part, tail) = rest.split_at_mut(rest.len().min(size - load.used));
+            let bytes = part.len();
+            load.push(from, part);
+            from += bytes as u64;
+            rest = tail;
+        }
+    }
+    loads
+}
+
+/// Bytes that so many take in a pinned block, in which copies start at multiples of 64 bytes.
+fn aligned(bytes: usize) -> usize {
+    bytes.next_multiple_of(64)
+}
 
 impl CudaStream {
     /// A new buffer with a copy of `data`. Other streams that use it wait for it.
@@ -32,32 +86,38 @@ impl CudaStream {
         self.write(address(to, offset), data)
     }
 
-    /// Copies to `data` after the work queued so far. The range has been checked.
-    pub(crate) fn copy_out(&self, from: &Buffer, offset: usize, data: &mut [u8]) -> Result<(), RuntimeError> {
+    /// Copies ranges, which have been checked, after the work queued so far.
+    pub(crate) fn copy_out(&self, copies: Vec<CopyOut<'_>>) -> Result<(), RuntimeError> {
         if self.calls.is_current() {
             return Err(RuntimeError::Reentrant);
         }
         {
-            // The caller holds the buffer until everything is done, so its block need not note this stream.
+            // The caller holds the buffers until everything is done, so their blocks need not note this stream.
             let mut state = self.enter()?;
-            if let Some((home, born)) = from.cuda_block().and_then(|block| block.origin()) {
-                self.follow(&mut state, home, born)?;
+            for copy in &copies {
+                if let Some((home, born)) = copy.from.cuda_block().and_then(|block| block.origin()) {
+                    self.follow(&mut state, home, born)?;
+                }
             }
         }
-        let from = address(from, offset);
-        if data.len() > SMALL {
-            self.read_chunks(from, data)?;
+        let bytes: usize = copies.iter().map(|copy| aligned(copy.to.len())).sum();
+        if bytes > SMALL {
+            self.read_loads(loads(copies, self.device.large.bytes()))?;
             return self.synchronize();
         }
-        if data.is_empty() {
+        if bytes == 0 {
             return self.synchronize();
+        }
+        let mut load = Load::default();
+        for copy in copies {
+            load.push(address(copy.from, copy.offset), copy.to);
         }
         let block = self.device.small.take()?;
-        // SAFETY: the block holds that many bytes and is kept until the copy is done.
-        unsafe { self.queue_read(from, block.start(), data.len())? };
+        // SAFETY: the block has room for the load and is kept until the copies are done.
+        unsafe { self.queue_load(&load, &block)? };
         let result = self.synchronize();
         // SAFETY: as above; if the device is lost the bytes are whatever was there.
-        unsafe { block.start().copy_to_nonoverlapping(data.as_mut_ptr(), data.len()) };
+        unsafe { load.unpack(&block) };
         self.put_back(block);
         result
     }
@@ -135,21 +195,20 @@ impl CudaStream {
         Ok(())
     }
 
-    /// Copies chunk by chunk: the device fills a block while the processor copies from another.
-    fn read_chunks(&self, from: u64, data: &mut [u8]) -> Result<(), RuntimeError> {
-        let mut under_way: VecDeque<(Pinned, Option<RawEvent>, &mut [u8])> = VecDeque::new();
-        let size = self.device.large.bytes();
+    /// Copies load by load: the device fills a block while the processor copies from another.
+    fn read_loads(&self, loads: Vec<Load<'_>>) -> Result<(), RuntimeError> {
+        let mut under_way: VecDeque<(Pinned, Option<RawEvent>, Load<'_>)> = VecDeque::new();
         let mut result = Ok(());
-        for (index, chunk) in data.chunks_mut(size).enumerate() {
+        for load in loads {
             result = result.and_then(|()| {
                 let block = self.device.large.take()?;
                 self.context().enter()?;
-                // SAFETY: the block is of the size of a chunk, and kept until the copy is done.
-                unsafe { self.queue_read(from + (index * size) as u64, block.start(), chunk.len())? };
-                under_way.push_back((block, self.mark_or_wait()?, chunk));
+                // SAFETY: no load is larger than a block, which is kept until the copies are done.
+                unsafe { self.queue_load(&load, &block)? };
+                under_way.push_back((block, self.mark_or_wait()?, load));
                 Ok(())
             });
-            while under_way.len() >= CHUNKS
+            while under_way.len() >= LOADS
                 && let Some(oldest) = under_way.pop_front()
             {
                 result = result.and(self.finish_read(oldest));
@@ -163,16 +222,26 @@ impl CudaStream {
 
     fn finish_read(
         &self,
-        (block, event, chunk): (Pinned, Option<RawEvent>, &mut [u8]),
+        (block, event, load): (Pinned, Option<RawEvent>, Load<'_>),
     ) -> Result<(), RuntimeError> {
         if let Some(event) = event {
             let waited = self.device.events.wait(&event);
             self.device.events.give_back(event);
             waited?;
         }
-        // SAFETY: the block holds the chunk, and its copy is done.
-        unsafe { block.start().copy_to_nonoverlapping(chunk.as_mut_ptr(), chunk.len()) };
+        // SAFETY: the block holds the load, and its copies are done.
+        unsafe { load.unpack(&block) };
         self.device.large.give_back(block);
+        Ok(())
+    }
+
+    /// # Safety
+    /// The block has room for the load, and nobody uses it until the copies are done.
+    unsafe fn queue_load(&self, load: &Load<'_>, block: &Pinned) -> Result<(), RuntimeError> {
+        for (from, offset, to) in &load.parts {
+            // SAFETY: by this function's contract.
+            unsafe { self.queue_read(*from, block.start().add(*offset), to.len())? };
+        }
         Ok(())
     }
 

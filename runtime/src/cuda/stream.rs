@@ -189,6 +189,7 @@ impl CudaStream {
             return Err(RuntimeError::Reentrant);
         }
         self.calls.settle();
+        crate::waits::count();
         self.lane.synchronize()?;
         let mut state = self.state.lock();
         state.since = 0;

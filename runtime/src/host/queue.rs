@@ -144,6 +144,7 @@ impl Queue {
         if self.is_done(sequence) {
             return;
         }
+        crate::waits::count();
         // A thread that runs work of a queue only waits: it would hold two executors.
         if CURRENT.get().is_null()
             && let Some(executor) = self.executor.try_lock()
