@@ -9,6 +9,7 @@ use crate::support::program::program;
 use crate::support::steps::{close, same, train};
 use burn_autodiff::Autodiff;
 use burn_backend::ops::{FloatTensorOps, TransactionOps, TransactionPrimitive};
+use burn_backend::quantization::QuantScheme;
 use burn_backend::tensor::FloatTensor;
 use burn_backend::{Backend, FloatDType, TensorData, read_sync, s};
 use burn_flex::Flex;
@@ -138,6 +139,18 @@ fn what_cannot_be_computed_is_an_error_of_the_read() {
     let absent = Fused::float_zeros([2].into(), &MlirDevice::Absent("mps"), FloatDType::F32);
     let error = read(Fused::float_exp(absent)).unwrap_err();
     assert!(error.contains("mps"), "{error}");
+}
+
+/// Burn's router, and so a remote client, has no quantised tensors.
+#[test]
+fn quantised_tensors_pass_through() {
+    fn run<B: Tested>() -> [TensorData; 2] {
+        let x = float::<B, 2>([6, 32], 1);
+        let quantised = B::quantize_dynamic(x, &QuantScheme::default());
+        let values = B::dequantize(B::q_swap_dims(quantised.clone(), 0, 1), FloatDType::F32);
+        [read_sync(B::q_into_data(quantised)).unwrap(), read_sync(B::float_into_data(values)).unwrap()]
+    }
+    each(|| assert_eq!(run::<Fused>(), run::<Mlir>()));
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use crate::agreement::{Results, bools, float, float_in, int_in};
 use crate::support::devices::Tested;
-use burn_backend::quantization::QuantScheme;
 use burn_backend::tensor::IndexingUpdateOp;
 use burn_backend::{BoolDType, FloatDType, Scalar, s};
 
@@ -34,8 +33,5 @@ pub fn program<B: Tested>() -> Results {
     results.bool::<B>("positive", B::bool_not(positive.clone()));
     results.float::<B>("masked", B::float_mask_fill(x, positive, (-1).into()));
     results.bool::<B>("any", B::bool_any(bools::<B, 2>([2, 2], &[false, true, false, false])));
-    let scheme = QuantScheme::default();
-    let quantised = B::quantize_dynamic(y, &scheme);
-    results.float::<B>("quantised", B::dequantize(B::q_swap_dims(quantised, 0, 1), FloatDType::F32));
     results
 }
