@@ -15,16 +15,10 @@ use burn_autodiff::Autodiff;
 use burn_backend::ops::FloatTensorOps;
 use burn_backend::tensor::{FloatTensor, IntTensor};
 use burn_backend::{AutodiffBackend, Backend, Shape, TensorData, TensorMetadata, read_sync};
-use burn_mlir::{Mlir, MlirDevice, MlirTensor};
+use burn_mlir::{Mlir, MlirTensor};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 type Differentiated = Autodiff<Mlir>;
-
-impl Tested for Differentiated {
-    fn current() -> MlirDevice {
-        current()
-    }
-}
 
 /// The shape of an operand and the range of its values.
 pub type Operand = (&'static [usize], f64, f64);
