@@ -23,6 +23,9 @@ const ITEMS: usize = 8;
 /// Tiles of a split, at least.
 const SPLIT_TILES: usize = 4;
 
+/// Parts of a row at most that every thread combines for itself.
+const FEW_SPLITS: usize = 8;
+
 /// How rows are cut.
 struct Cut {
     /// Elements of a thread.
@@ -82,10 +85,10 @@ fn kernel(rows: &Rows<'_>, cut: &Cut, symbol: &str, writes: bool) -> String {
     let mine = e.arith("muli", ty, &share, &tile);
     let row_walk = Walk { rows, cut, place, valid: valid.clone(), wide: None };
     let row_walk = Walk { wide: row_walk.wide(&mut kernel), ..row_walk };
-    let start = if writes && cut.splits > 1 {
-        rows.before(&mut kernel, &split, &row)
-    } else {
-        rows.identity(&mut kernel.emitter)
+    let start = match cut.splits {
+        2..=FEW_SPLITS if writes => rows.before(&mut kernel, &split, &row),
+        splits if writes && splits > 1 => before(rows, cut, &mut kernel, &team, [&split, &row, &share]),
+        _ => rows.identity(&mut kernel.emitter),
     };
     let carried = |value: &Value| Carried { value: value.clone(), ty: rows.ty().into() };
     let e = &mut kernel.emitter;
@@ -121,6 +124,34 @@ fn kernel(rows: &Rows<'_>, cut: &Cut, symbol: &str, writes: bool) -> String {
         kernel.emitter.close("}");
     }
     kernel.finish()
+}
+
+/// What the parts of a row before `split` come to, found by the whole team: each thread (a `share` of it) takes some
+/// that follow each other.
+fn before(
+    rows: &Rows<'_>,
+    cut: &Cut,
+    kernel: &mut KernelWriter,
+    team: &Team<'_>,
+    [split, row, share]: [&Value; 3],
+) -> Value {
+    let (ty, each) = ("index", cut.splits.div_ceil(cut.team));
+    let e = &mut kernel.emitter;
+    let (length, last, identity) = (e.int(ty, each), e.int(ty, cut.splits - 1), rows.identity(e));
+    let first = e.arith("muli", ty, share, &length);
+    let mut sum = identity.clone();
+    for number in 0..each {
+        let e = &mut kernel.emitter;
+        let shift = e.int(ty, number);
+        let at = e.arith("addi", ty, &first, &shift);
+        let exists = e.compare("ult", ty, &at, split);
+        let at = e.arith("minui", ty, &at, &last);
+        let part = rows.left(kernel, &at, row);
+        let e = &mut kernel.emitter;
+        let part = e.choose(&exists, rows.ty(), &part, &identity);
+        sum = rows.combine(e, &sum, &part);
+    }
+    team.prefix(kernel, &sum).1
 }
 
 /// Reads and writes a thread's elements of a row.

@@ -129,15 +129,20 @@ impl<'a> Rows<'a> {
         kernel.emitter.line(format_args!("llvm.store {value}, {at} : {}, {GLOBAL}", self.ty()));
     }
 
+    /// What part `split` of a row comes to.
+    fn left(&self, kernel: &mut KernelWriter, split: &Value, row: &Value) -> Value {
+        let at = self.partial(kernel, split, row);
+        kernel.emitter.op(format_args!("llvm.load {at} : {GLOBAL} -> {}", self.ty()))
+    }
+
     /// What the parts of a row before `split` come to.
     fn before(&self, kernel: &mut KernelWriter, split: &Value, row: &Value) -> Value {
         let e = &mut kernel.emitter;
         let (zero, identity) = (e.int("index", 0), self.identity(e));
         let carried = |value: Value| Carried { value, ty: self.ty().into() };
         let open = open_carrying_for(e, &zero, split, 1, &[carried(identity)]);
-        let at = self.partial(kernel, &open.variable, row);
+        let part = self.left(kernel, &open.variable, row);
         let e = &mut kernel.emitter;
-        let part = e.op(format_args!("llvm.load {at} : {GLOBAL} -> {}", self.ty()));
         let sum = self.combine(e, &open.carried[0].value, &part);
         open.close(e, &[carried(sum)]).remove(0).value
     }
