@@ -6,6 +6,7 @@ mod adjoints;
 mod agreement;
 mod attention;
 mod checkpointing;
+mod collectives;
 mod contractions;
 mod contractions_gpu;
 mod contractions_gpu_mma;

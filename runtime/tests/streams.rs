@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use burn_mlir_runtime::{Batch, Buffer, Device, HostConfig, Launch, RuntimeError, Stream};
+use burn_mlir_runtime::{Batch, Buffer, CopyOut, Device, HostConfig, Launch, RuntimeError, Stream};
 use common::*;
 use smallvec::smallvec;
 
@@ -251,6 +251,36 @@ fn copies_are_ordered_and_checked() {
             assert_eq!(stream.copy_out(&to, 7, &mut [0; 2]), Err(error));
             assert!(stream.copy((&from, usize::MAX), (&to, 0), 2).is_err());
         }
+    });
+}
+
+/// Through pinned memory: small ranges share a block of it, long ones are cut at the ends of blocks.
+#[test]
+fn many_ranges_are_copied_out_with_one_wait() {
+    const SIZES: [usize; 6] = [5, 0, 9 << 20, 64, 1, 3 << 20];
+    on_each_device(|device| {
+        let stream = device.stream().unwrap();
+        for sizes in [&SIZES[..2], &SIZES[3..5], &SIZES[..], &[]] {
+            let sources: Vec<_> = sizes.iter().map(|&bytes| pattern(bytes, bytes + 7)).collect();
+            let buffers: Vec<_> = sources.iter().map(|source| stream.upload(source).unwrap()).collect();
+            let mut copied: Vec<_> = sizes.iter().map(|&bytes| vec![0; bytes]).collect();
+            let ranges = buffers.iter().zip(&mut copied);
+            let ranges = ranges.map(|(from, to)| CopyOut { from, offset: 7, to }).collect();
+            // SAFETY: only this stream uses the buffers.
+            unsafe { stream.copy_out_all(ranges).unwrap() };
+            for (source, copied) in sources.iter().zip(&copied) {
+                assert!(source[7..] == copied[..], "{} bytes", copied.len());
+            }
+        }
+        let buffer = stream.upload(&[1, 2]).unwrap();
+        let (mut good, mut bad) = ([0], [0; 2]);
+        let ranges = vec![
+            CopyOut { from: &buffer, offset: 0, to: &mut good },
+            CopyOut { from: &buffer, offset: 1, to: &mut bad },
+        ];
+        let error = RuntimeError::OutOfBounds { offset: 1, bytes: 2, size: 2 };
+        // SAFETY: only this stream uses the buffer.
+        assert_eq!(unsafe { stream.copy_out_all(ranges) }, Err(error));
     });
 }
 

@@ -110,7 +110,12 @@ impl DistributedOps<Mlir> for Mlir {
             return CollectiveTensor::new(tensor);
         }
         let shape = tensor.ir_shape();
-        CollectiveTensor::new(crate::ops::unsupported("all_reduce", &[&tensor], tensor.dtype, shape))
+        CollectiveTensor::new(crate::ops::unsupported(
+            "all_reduce over several devices",
+            &[&tensor],
+            tensor.dtype,
+            shape,
+        ))
     }
 
     fn sync_collective(_: &MlirDevice) {}
