@@ -7,8 +7,8 @@
 //! a value, which all of them take for the same.
 
 use super::blocks::Blocks;
-use super::codes::{Codes, code_dtype};
-use super::{QuantizedTensor, Scales, packing, refusal};
+use super::codes::{Codes, Packing, code_dtype};
+use super::{QuantizedTensor, Scales, innermost_block, packing, refusal};
 use crate::{MlirDevice, MlirError, MlirTensor, dtype, record};
 use burn_backend::quantization::{QPARAM_ALIGN, QuantScheme, QuantStore, ScaleDtype, global_scale_dtype};
 use burn_backend::{Bytes, DType, TensorData};
@@ -81,16 +81,17 @@ impl QuantizedTensor {
             inner: upload(scales, inner, &grid),
             global: global.map(|dtype| upload(rest, dtype, &ir::Shape::from([1]))),
         };
-        let (dtype, value) = (code_dtype(scheme.value), scheme.value);
+        let (dtype, value, block) = (code_dtype(scheme.value), scheme.value, innermost_block(&scheme));
         let row = ir::Shape::from([values.len()]);
         let codes = match form {
-            Stored::Bytes => Codes::from_bytes(value, &upload_values(dtype, shape.clone())),
+            Stored::Bytes => Codes::from_bytes(value, block, &upload_values(dtype, shape.clone())),
             Stored::Running => {
                 let data = upload_values(dtype, row);
                 let all = ir::Shape::from([shape.elements()]);
                 let per_byte = 8 / value.size_bits();
                 let data = data.narrow(0, 0, all.elements().div_ceil(per_byte));
-                Codes { data, shape: all, axis: 0, value }.reshape(shape)
+                let running = Codes { data, shape: all, value, packing: Packing::interleaved(0) };
+                running.reshape(shape).repacked(block)
             }
             Stored::Lines { axis, bytes } => {
                 let innermost = shape.rank() - 1;
@@ -102,7 +103,8 @@ impl QuantizedTensor {
                     8 => data.narrow(axis, 0, shape[axis]),
                     _ => data,
                 };
-                Codes { data, shape: shape.clone(), axis, value }
+                let packing = Packing::interleaved(axis);
+                Codes { data, shape: shape.clone(), value, packing }.repacked(block)
             }
         };
         Ok(Self { codes, scales, scheme })

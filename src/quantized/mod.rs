@@ -21,7 +21,7 @@ use blocks::{Blocks, peaks};
 use burn_backend::quantization::{QuantMode, QuantScheme, QuantStore, global_scale_dtype, quantizable};
 use burn_backend::{DType, Shape, TensorMetadata};
 use burn_mlir_ir as ir;
-use codes::Codes;
+use codes::{Codes, Packing};
 
 /// A quantised tensor.
 #[derive(Clone, Debug)]
@@ -109,7 +109,8 @@ impl QuantizedTensor {
     ) -> Self {
         let data = record::failed(device, error.clone(), codes::code_dtype(scheme.value), shape.clone());
         let inner = record::failed(device, error, ir::DType::F32, ir::Shape::from([1]));
-        let codes = Codes { data, axis: shape.rank().saturating_sub(1), shape, value: scheme.value };
+        let packing = Packing::interleaved(shape.rank().saturating_sub(1));
+        let codes = Codes { data, shape, value: scheme.value, packing };
         Self { codes, scales: Scales { inner, global: None }, scheme }
     }
 
@@ -144,7 +145,8 @@ impl QuantizedTensor {
         let stored = Scales { inner: scales.encode_scales(scheme.scale_dtype()), global };
         let steps = spread(&relative(&scales, stored.global.as_ref()), blocks.as_ref(), &shape);
         let tensor = tensor.cast(ir::DType::F32);
-        let codes = Codes::build(scheme.value, &shape, |part| {
+        let block = innermost_block(scheme);
+        let codes = Codes::build(scheme.value, &shape, block, |part| {
             Codes::encode(&part.of(&tensor).div(&part.of(&steps)), scheme.value)
         });
         Self { codes, scales: stored, scheme: *scheme }
@@ -200,6 +202,11 @@ impl QuantizedTensor {
             Scales { inner: moved(&self.scales.inner), global: self.scales.global.as_ref().map(moved) };
         Self { codes, scales, scheme: self.scheme }
     }
+}
+
+/// The extent of a block along the innermost axis.
+fn innermost_block(scheme: &QuantScheme) -> usize {
+    scheme.block_size().and_then(|size| size.as_slice().last().copied()).map_or(1, usize::from)
 }
 
 /// Scales times what they are relative to.

@@ -19,9 +19,8 @@ pub(crate) fn matmul(lhs: &Operand, rhs: &Operand, dtype: DType) -> MlirTensor {
     {
         return product;
     }
-    let exact = matches!(dtype, DType::F32 | DType::Flex32);
-    let (a, of_a) = factor(lhs, dtype, exact);
-    let (b, of_b) = factor(rhs, dtype, exact);
+    let (a, of_a) = factor(lhs, dtype);
+    let (b, of_b) = factor(rhs, dtype);
     let product = a.matmul(&b);
     [of_a, of_b].iter().flatten().fold(product, |product, scale| {
         let ones = Shape::new(product.shape.iter().map(|_| 1));
@@ -30,12 +29,12 @@ pub(crate) fn matmul(lhs: &Operand, rhs: &Operand, dtype: DType) -> MlirTensor {
 }
 
 /// An operand as floats, and what the product has to be multiplied with.
-fn factor(operand: &Operand, dtype: DType, exact: bool) -> (MlirTensor, Option<MlirTensor>) {
+fn factor(operand: &Operand, dtype: DType) -> (MlirTensor, Option<MlirTensor>) {
     match operand {
         TensorPrimitive::Float(tensor) => (tensor.clone(), None),
         TensorPrimitive::QFloat(tensor) => {
             let bytes = codes::code_dtype(tensor.scheme.value) == DType::I8;
-            if exact && bytes && tensor.scheme.block_size().is_none() {
+            if dtype == DType::F32 && bytes && tensor.scheme.block_size().is_none() {
                 return (tensor.codes.data.cast(dtype), Some(tensor.steps()));
             }
             (tensor.dequantized(dtype), None)

@@ -104,7 +104,7 @@ impl QuantizedTensor {
             },
             None => self.scales.inner.clone(),
         };
-        let axis = self.codes.axis;
+        let axis = self.codes.packing.axis;
         let apart = dims.get(axis).is_some_and(|dim| *dim == all[axis]);
         let codes = if self.codes.is_packed() && apart {
             let mut of_bytes: SmallVec<[SliceDim; 6]> = dims.into();
@@ -119,11 +119,11 @@ impl QuantizedTensor {
     /// Broadcast to `shape`.
     pub(crate) fn expand(&self, shape: &Shape) -> Self {
         let lead = shape.rank().saturating_sub(self.rank());
-        let axis = self.codes.axis + lead;
-        let apart = self.codes.shape.get(self.codes.axis) == shape.get(axis);
+        let axis = self.codes.packing.axis + lead;
+        let apart = self.codes.shape.get(self.codes.packing.axis) == shape.get(axis);
         let codes = if self.codes.is_packed() && apart && self.rank() > 0 {
             let mut of_bytes = shape.clone();
-            of_bytes.0[axis] = self.codes.data.shape[self.codes.axis];
+            of_bytes.0[axis] = self.codes.data.shape[self.codes.packing.axis];
             self.codes.map_bytes(shape, axis, |bytes| bytes.expand(&of_bytes))
         } else {
             self.codes.map(shape, |values| values.expand(shape))
@@ -146,8 +146,8 @@ impl QuantizedTensor {
         if let (Some(extent), Some(&count)) = (shape.0.get_mut(axis), indices.shape.first()) {
             *extent = count;
         }
-        let codes = if self.codes.is_packed() && self.codes.is_apart_from(axis) {
-            self.codes.map_bytes(&shape, self.codes.axis, |bytes| bytes.take(axis, indices))
+        let codes = if self.codes.is_packed_apart_from(axis) {
+            self.codes.map_bytes(&shape, self.codes.packing.axis, |bytes| bytes.take(axis, indices))
         } else {
             self.codes.map(&shape, |values| values.take(axis, indices))
         };
@@ -176,8 +176,8 @@ impl QuantizedTensor {
         if let Some(extent) = shape.0.get_mut(axis) {
             *extent *= times;
         }
-        let codes = if self.codes.is_packed() && self.codes.is_apart_from(axis) {
-            self.codes.map_bytes(&shape, self.codes.axis, |bytes| bytes.repeat(axis, times))
+        let codes = if self.codes.is_packed_apart_from(axis) {
+            self.codes.map_bytes(&shape, self.codes.packing.axis, |bytes| bytes.repeat(axis, times))
         } else {
             self.codes.map(&shape, |values| values.repeat(axis, times))
         };
@@ -226,7 +226,7 @@ impl QuantizedTensor {
 
     /// Other codes made of [`ordered`](Self::ordered) integers.
     fn with_integers(&self, integers: &MlirTensor) -> Self {
-        self.with_codes(Codes::from_bytes(self.scheme.value, integers))
+        self.with_codes(Codes::from_bytes(self.scheme.value, 1, integers))
     }
 
     /// Position of an extreme value along `axis`.

@@ -107,8 +107,8 @@ impl Fusion<'_> {
             && requests.iter().all(takes)
     }
 
-    /// A conversion to floats, of floats or bytes, that only contractions read is applied to what they load, unless that
-    /// would be stored for them in a wider type.
+    /// A conversion of floats, or of bytes to f32, that only contractions read is applied to what they load, unless
+    /// that would be stored for them in a wider type.
     fn is_cast_of_load(&self, id: ValueId, requests: &[Request]) -> bool {
         let node = self.window.node(id);
         let from = self.window.base(node.operands[0]);
@@ -117,10 +117,12 @@ impl Fusion<'_> {
         let by_contraction = |r: &Request| r.demand == Demand::LoadOrCast && matches!(r.at, At::Coords(_));
         matches!(node.op, Op::Cast)
             && node.dtype.is_float()
-            && matches!(
-                self.dtype(node.operands[0]),
-                DType::F32 | DType::Flex32 | DType::F16 | DType::BF16 | DType::I8 | DType::U8
-            )
+            && match self.dtype(node.operands[0]) {
+                DType::F32 | DType::Flex32 | DType::F16 | DType::BF16 => true,
+                // Matrix units take no such operands.
+                DType::I8 | DType::U8 => node.dtype == DType::F32,
+                _ => false,
+            }
             && !self.window.is_result(id)
             && (stored || !narrows)
             && requests.iter().all(by_contraction)

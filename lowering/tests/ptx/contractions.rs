@@ -274,3 +274,33 @@ fn broadcast_and_flipped_operands() {
     let emitted = check(&product("p 64, p 64, r 64", "-64, 0, -1", "0, 0, 1", "64, 1, 0", DType::F32));
     check_barriers(&emitted.payload);
 }
+
+/// Bytes that become f32 where they are read: the codes of a quantised matrix.
+#[test]
+fn operands_of_bytes() {
+    for (m, n, k) in [(3, 256, 128), (64, 96, 80), (256, 512, 1024)] {
+        for (dtype, right) in [("i8", format!("0, 1, {n}")), ("u8", format!("0, {k}, 1"))] {
+            let emitted = check(&format!(
+                "block [p {m}, p {n}, r {k}] () {{
+  @0 = in f32 align 64
+  @1 = in {dtype} align 64
+  @2 = in f32 align 64
+  @3 = out f32 align 64
+  %0 = load @0 [{k}, 0, 1] : f32
+  %1 = load @1 [{right}] : {dtype}
+  %2 = cast %1 : f32
+  %3 = contract %0, %2 : f32
+  %4 = load @2 [0, 0, 0] : f32
+  %5 = mul %3, %4 : f32
+  store %5 -> @3 [{n}, 1, 0]
+}}"
+            ));
+            check_barriers(&emitted.payload);
+            assert!(
+                emitted.ptx.contains("fma.rn.f32") && emitted.ptx.contains("cvt.rn.f32"),
+                "{}",
+                emitted.ptx
+            );
+        }
+    }
+}
