@@ -717,3 +717,23 @@ fn linear_layers_of_odd_widths() {
         }
     });
 }
+
+#[test]
+fn blocks_of_a_quantised_row_as_rows() {
+    use burn::tensor::quantization::{QuantScheme, QuantValue, ScaleDtype};
+    each(|| {
+        let scheme = QuantScheme::default().with_value(QuantValue::Q8S).per_block([16], ScaleDtype::F32);
+        let row = (0..32).map(|i| (i * 37 % 64) as f32 - 31.5).collect::<Vec<_>>();
+        let quantised = floats(row.clone(), [32]).quantize_dynamic(&scheme);
+        let rows = quantised.clone().reshape([2, 16]).dequantize();
+        assert_eq!(rows.dims(), [2, 16]);
+        let values = list(rows);
+        assert_eq!(values, list(quantised.dequantize()));
+        for (block, values) in row.chunks(16).zip(values.chunks(16)) {
+            let scale = block.iter().fold(0f32, |peak, v| peak.max(v.abs())) / 127.0;
+            for (a, b) in block.iter().zip(values) {
+                assert!((*a as f64 - b).abs() <= scale as f64 * 0.5001, "{b} for {a}");
+            }
+        }
+    });
+}
