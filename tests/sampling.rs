@@ -139,6 +139,77 @@ fn deformable_convolutions_of_nothing_and_of_what_does_not_fit() {
     });
 }
 
+#[test]
+fn points_at_infinity_see_nothing() {
+    each(|| {
+        let options = DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1);
+        let image = doubles((1..=6).map(f64::from).collect(), [1, 1, 2, 3]);
+        // Row and column of a 1 by 1 kernel, at every pixel.
+        let rows = [f64::INFINITY, f64::NEG_INFINITY, 1e300, 0.0, -1.0, -0.5];
+        let columns = [0.0, 0.0, 0.0, f64::INFINITY, 0.0, 0.5];
+        let offset = doubles([rows, columns].concat(), [1, 2, 2, 3]);
+        let weight = doubles(vec![1.0], [1, 1, 1, 1]);
+        let y =
+            Mlir::deform_conv2d(image.clone(), offset.clone(), weight.clone(), None, None, options.clone());
+        // The last is at row 0.5, column 2.5: half of the mean of the last column.
+        assert_eq!(values(y.clone()), [0.0, 0.0, 0.0, 0.0, 2.0, 2.25]);
+        let grads = Mlir::deform_conv2d_backward(image, offset, weight, None, None, y, options);
+        assert!(values(grads.x_grad).iter().all(|v| v.is_finite()));
+    });
+}
+
+#[test]
+fn half_precision_is_the_same_rounded() {
+    use burn_backend::{DType, FloatDType};
+    each(|| {
+        let options = DeformConvOptions::new([1, 1], [1, 1], [1, 1], 1, 2);
+        let exact = |shape: &[usize], salt, scale: f64| -> Vec<f64> {
+            let count = shape.iter().product();
+            unit(count, salt).iter().map(|v| ((v - 0.5) * scale * 64.0).round() / 64.0).collect()
+        };
+        let run = |dtype: FloatDType| {
+            let make = |shape: [usize; 4], salt, scale| {
+                Mlir::float_cast(doubles(exact(&shape, salt, scale), shape), dtype)
+            };
+            let (x, offset) = (make([1, 4, 6, 5], 1, 2.0), make([1, 36, 6, 5], 2, 4.0));
+            let (weight, mask) = (make([3, 4, 3, 3], 3, 1.0), make([1, 18, 6, 5], 4, 2.0));
+            let grad = make([1, 3, 6, 5], 5, 2.0);
+            let y = Mlir::deform_conv2d(
+                x.clone(),
+                offset.clone(),
+                weight.clone(),
+                Some(mask.clone()),
+                None,
+                options.clone(),
+            );
+            let grads = Mlir::deform_conv2d_backward(
+                x.clone(),
+                offset,
+                weight,
+                Some(mask),
+                None,
+                grad,
+                options.clone(),
+            );
+            let grid = make([1, 7, 3, 2], 6, 2.0);
+            let samples = Mlir::float_grid_sample_2d(x, grid, GridSampleOptions::new(Bicubic));
+            let all = [y, grads.x_grad, grads.offset_grad, grads.weight_grad, samples];
+            let all: Vec<MlirTensor> = all.into_iter().chain(grads.mask_grad).collect();
+            assert!(all.iter().all(|t| t.dtype() == DType::from(dtype)));
+            all.into_iter().map(values).collect::<Vec<_>>()
+        };
+        let wide = run(FloatDType::F32);
+        for (dtype, tolerance) in [(FloatDType::F16, 4e-3), (FloatDType::BF16, 3e-2)] {
+            for (at, (actual, expected)) in run(dtype).into_iter().zip(&wide).enumerate() {
+                let peak = expected.iter().fold(1.0f64, |peak, v| peak.max(v.abs()));
+                for (a, b) in actual.into_iter().zip(expected) {
+                    assert!((a - b).abs() <= tolerance * peak, "{dtype:?}, result {at}: {a} for {b}");
+                }
+            }
+        }
+    });
+}
+
 /// What PyTorch 2 gives for a plane of 3 by 4 pixels at the points of [`GRID`].
 #[rustfmt::skip]
 const SAMPLES: [(InterpolateMode, GridSamplePaddingMode, bool, [f64; 6]); 18] = [

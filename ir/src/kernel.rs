@@ -5,7 +5,7 @@
 //! dimensions, at most one contraction. A value that does not depend on the reduction dimensions is
 //! a *row* value, computed once per point of the parallel dimensions; any other is a *full* value.
 //! This one form covers maps, softmax-like row kernels, plain reductions and contractions with their
-//! epilogues. What does not fit the form (scatter, sort, scan) is a kernel of its own.
+//! epilogues. What does not fit the form (scatter, sort, scan, paths) is a kernel of its own.
 
 use crate::{
     Access, ArgReduceOp, Attention, BinaryOp, CompareOp, DType, Literal, ReduceOp, ScatterOp, UnaryOp,

@@ -24,7 +24,7 @@
 //! - A *contraction* joins if its result uses all dimensions and nothing else reduces: what reads
 //!   it is its epilogue. Its operands are read from memory.
 //! - Anything else opens a group of its own. `concat` and `slice update` are groups that store
-//!   into boxes; `scatter`, `sort`, `scan` and `attention` are kernels by themselves.
+//!   into boxes; `scatter`, `sort`, `scan`, `paths` and `attention` are kernels by themselves.
 //!
 //! A value lies row-major in memory. Where the target's wide accesses and copies need it, long rows of an odd number
 //! of elements end in a gap.
