@@ -200,6 +200,35 @@ fn nan_stays_in_prefixes() {
     });
 }
 
+/// Columns in groups and a rest, and dimensions on both sides of the axis.
+#[test]
+fn sorts_of_columns() {
+    each(|| {
+        let [a, b, c] = [2, 301, 37];
+        let mut numbers = Numbers(3);
+        let values: Vec<f32> = (0..a * b * c).map(|_| special(numbers.next()) as f32).collect();
+        let column = |outer: usize, inner: usize| -> Vec<f32> {
+            (0..b).map(|at| values[(outer * b + at) * c + inner]).collect()
+        };
+        let (mut sorted, mut order) = (values.clone(), vec![0; values.len()]);
+        for (outer, inner) in (0..a * c).map(|nth| (nth / c, nth % c)) {
+            let column = column(outer, inner);
+            let ascending = places(&column, false, nan_last);
+            let descending = places(&column, true, nan_last);
+            for (at, (up, down)) in ascending.into_iter().zip(descending).enumerate() {
+                sorted[(outer * b + at) * c + inner] = column[up as usize];
+                order[(outer * b + at) * c + inner] = down;
+            }
+        }
+        let x = floats(&values, [a, b, c]);
+        let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        let actual: Vec<f32> = x.clone().sort(1).into_data().iter::<f32>().collect();
+        assert_eq!(bits(actual), bits(sorted));
+        let actual: Vec<i64> = x.argsort_descending(1).into_data().iter::<i64>().collect();
+        assert_eq!(actual, order);
+    });
+}
+
 /// How an update meets an element, on the host.
 fn met(op: IndexingUpdateOp, old: i64, new: i64) -> i64 {
     match op {

@@ -125,6 +125,11 @@ impl<'a> Radix<'a> {
         &mut self.phase.emitter
     }
 
+    /// The number of bytes of a key.
+    pub fn passes(&self) -> usize {
+        self.sort.dtype.size()
+    }
+
     /// The input's view, of bits.
     pub fn input(&mut self) -> View {
         View::new(&mut self.phase, 0, bits_of(self.sort.dtype), &self.sort.accesses[0], &self.sort.shape)
