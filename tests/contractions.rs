@@ -29,6 +29,16 @@ agree! {
         );
     }
 
+    /// Rows of a table are added to a product, before and behind it.
+    fn a_product_and_an_embedding<B>(results) within 1e-5 {
+        let table = || B::embedding(float::<B, 2>([9, 33], 1), ints::<B, 2>([1, 7], &[8, 0, 3, 3, 1, 8, 2]));
+        let product = || B::float_matmul(float::<B, 3>([1, 7, 20], 2), float::<B, 3>([1, 20, 33], 3));
+        let rows = table();
+        results.float::<B>("gathered first", B::float_add(rows, product()));
+        let product = product();
+        results.float::<B>("multiplied first", B::float_add(product, table()));
+    }
+
     /// The product goes to two buffers: one is updated in place.
     fn a_product_and_its_update<B>(results) within 1e-5 {
         for columns in [17, 33] {

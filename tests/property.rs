@@ -6,7 +6,7 @@
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `BURN_MLIR_PROPERTY_CASES` | cases of all families together | 500 |
+//! | `BURN_MLIR_PROPERTY_CASES` | cases of all families together | 1000 |
 //! | `BURN_MLIR_PROPERTY_SEED` | another seed tries other cases | 1 |
 //! | `BURN_MLIR_PROPERTY_THREADS` | threads of each family | 1 |
 //! | `BURN_MLIR_PROPERTY_ONLY` | the name of the only operation to try | all |

@@ -21,8 +21,8 @@
 //!   the group's reduction dimensions, or can become those. So a softmax's sum and maximum join
 //!   the division that reads them, and what they reduce joins in turn. If its result uses all
 //!   dimensions, the reduction dimensions are new and what reads it becomes its epilogue.
-//! - A *contraction* joins if its result uses all dimensions and nothing else reduces: what reads
-//!   it is its epilogue. Its operands are read from memory.
+//! - A *contraction* joins if its result uses all dimensions and nothing else reduces or gathers: what
+//!   reads it is its epilogue. Its operands are read from memory.
 //! - Anything else opens a group of its own. `concat` and `slice update` are groups that store
 //!   into boxes; `scatter`, `sort`, `scan`, `paths` and `attention` are kernels by themselves.
 //!

@@ -16,14 +16,11 @@ use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// How many sets of values each set of shapes, types and layouts is tried with: compiling takes longest.
-const VALUES: usize = 4;
-
-/// Cases that share a seed.
-const CHUNK: usize = 100;
+const VALUES: usize = 8;
 
 /// A number from the environment.
 fn variable(name: &str, default: u64) -> u64 {
@@ -163,40 +160,38 @@ struct Family<'a> {
 }
 
 impl Family<'_> {
-    /// Cases that share a seed; an operation that failed once is not tried again.
-    fn chunk(&self, chunk: usize, cases: usize) {
+    /// One structure with all its values, of the operations in turn; an operation that failed once is not tried again.
+    fn structure(&self, number: usize) {
+        let operation = &self.table[(self.seed as usize * 7 + number) % self.table.len()];
+        if self.failures.lock().unwrap().contains_key(operation.name) {
+            return;
+        }
         let mut seed = [0; 32];
         let name = self.name.bytes().fold(0u64, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte as u64));
-        for (at, part) in [self.seed, chunk as u64, name].into_iter().enumerate() {
+        for (at, part) in [self.seed, number as u64, name].into_iter().enumerate() {
             seed[8 * at..8 * at + 8].copy_from_slice(&part.to_le_bytes());
         }
-        let config = Config {
-            cases: cases.div_ceil(VALUES) as u32,
-            failure_persistence: None,
-            max_shrink_iters: 1500,
-            ..Config::default()
-        };
+        let config =
+            Config { cases: 1, failure_persistence: None, max_shrink_iters: 1500, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
-        let operations = (0..self.table.len()).no_shrink();
         let structure = proptest::collection::vec(any::<u16>(), LENGTH);
         let values = proptest::collection::vec(any::<u32>(), VALUES);
-        let outcome = runner.run(&(operations, structure, values), |(operation, structure, values)| {
-            let operation = &self.table[operation];
-            if self.failures.lock().unwrap().contains_key(operation.name) {
-                return Ok(());
-            }
+        let failed = AtomicBool::new(false);
+        let outcome = runner.run(&(structure, values), |(structure, values)| {
             let case = (operation.draw)(&mut Choices::new(&structure));
             for seed in values {
-                check(operation, &case, seed)
-                    .map_err(|reason| TestCaseError::fail(format!("seed {seed:#x}: {reason}")))?;
-                self.done.fetch_add(1, Ordering::Relaxed);
+                check(operation, &case, seed).map_err(|reason| {
+                    failed.store(true, Ordering::Relaxed);
+                    TestCaseError::fail(format!("values {seed:#x}: {reason}"))
+                })?;
+                // What shrinking tries is not counted.
+                self.done.fetch_add(!failed.load(Ordering::Relaxed) as usize, Ordering::Relaxed);
             }
             Ok(())
         });
-        if let Err(TestError::Fail(reason, (operation, structure, _))) = outcome {
-            let operation = &self.table[operation];
+        if let Err(TestError::Fail(reason, (structure, _))) = outcome {
             let case = (operation.draw)(&mut Choices::new(&structure));
-            let report = format!("{} (chunk {chunk}): {reason}\n    {case:?}", operation.name);
+            let report = format!("{} (structure {number}): {reason}\n    {case:?}", operation.name);
             println!("{report}");
             self.failures.lock().unwrap().insert(operation.name, report);
         }
@@ -205,7 +200,7 @@ impl Family<'_> {
 
 /// Tries `share` thousandths of all cases on the operations of a table.
 pub fn family(name: &str, share: u64, table: &[Operation]) {
-    let cases = (variable("BURN_MLIR_PROPERTY_CASES", 500) * share).div_ceil(1000) as usize;
+    let cases = (variable("BURN_MLIR_PROPERTY_CASES", 1000) * share).div_ceil(1000) as usize;
     let only = std::env::var("BURN_MLIR_PROPERTY_ONLY").ok();
     devices::each(|| {
         let device = devices::current();
@@ -222,12 +217,12 @@ pub fn family(name: &str, share: u64, table: &[Operation]) {
             let skipped = table.iter().filter(|row| row.name != only);
             family.failures.lock().unwrap().extend(skipped.map(|row| (row.name, String::new())));
         }
-        let chunks = cases.div_ceil(CHUNK);
+        let structures = cases.div_ceil(VALUES);
         let next = AtomicUsize::new(0);
         let threads = variable("BURN_MLIR_PROPERTY_THREADS", 1).max(1);
         std::thread::scope(|scope| {
             for _ in 0..threads {
-                scope.spawn(|| work(&family, device, &next, chunks, cases));
+                scope.spawn(|| work(&family, device, &next, structures));
             }
         });
         let done = family.done.into_inner();
@@ -239,16 +234,15 @@ pub fn family(name: &str, share: u64, table: &[Operation]) {
     });
 }
 
-/// Takes chunks until there are no more.
-fn work(family: &Family, device: MlirDevice, next: &AtomicUsize, chunks: usize, cases: usize) {
+/// Takes structures until there are no more.
+fn work(family: &Family, device: MlirDevice, next: &AtomicUsize, structures: usize) {
     devices::on(device, || {
         loop {
-            let chunk = next.fetch_add(1, Ordering::Relaxed);
-            if chunk >= chunks {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= structures {
                 break;
             }
-            // A failure ends a chunk's runner: what is left of it is tried by another.
-            family.chunk(chunk, CHUNK.min(cases - chunk * CHUNK));
+            family.structure(number);
         }
     });
 }

@@ -168,6 +168,7 @@ impl<'a> Fusion<'a> {
             stores: Vec::new(),
             reduction: None,
             contracts: false,
+            gathers: false,
             members: 0,
             inputs: FxHashSet::default(),
             repeated: 0,

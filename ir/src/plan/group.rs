@@ -61,6 +61,8 @@ pub(super) struct Group {
     /// The reduction dimensions, once a reduction or contraction has joined.
     pub reduction: Option<(u64, usize)>,
     pub contracts: bool,
+    /// Whether a gather has joined.
+    pub gathers: bool,
     pub members: usize,
     /// What is read of values that are not members (yet): about as many buffer arguments.
     pub inputs: FxHashSet<(ValueId, At)>,

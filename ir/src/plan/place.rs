@@ -267,8 +267,11 @@ impl Fusion<'_> {
             Op::Contract { lhs, rhs, out } => self.contraction_coords(group, id, coords, [lhs, rhs, out]),
             Op::Gather { axis } => {
                 let extent = self.window.node(node.operands[0]).shape[*axis];
-                let space = &mut self.group(group).space;
-                space.has_room(1).then_some(())?;
+                // Epilogues of contractions have no gathers.
+                let target = self.group(group);
+                (!target.contracts && target.space.has_room(1)).then_some(())?;
+                target.gathers = true;
+                let space = &mut target.space;
                 let mut data = coords.clone();
                 data[*axis] =
                     if extent == 1 { Affine::default() } else { Affine::dim(space.push(extent, true)) };
@@ -339,7 +342,8 @@ impl Fusion<'_> {
         let bijective = covers(&self.groups[group.0 as usize].space, coords, self.window, id);
         let target = self.group(group);
         let unused = target.space.iterated() & !used_dims(coords);
-        if !bijective || unused != 0 || target.reduction.is_some() || !target.space.has_room(summed.len()) {
+        let taken = target.reduction.is_some() || target.gathers;
+        if !bijective || unused != 0 || taken || !target.space.has_room(summed.len()) {
             return None;
         }
         let extents: SmallVec<[usize; 6]> = summed.iter().map(|&(_, extent)| extent).collect();

@@ -212,3 +212,25 @@ fn what_contractions_read_is_stored_as_they_read_it() {
         assert!(block.params.iter().all(|param| param.dtype == DType::BF16), "{plan}");
     }
 }
+
+/// In whatever order they were recorded: a contraction's epilogue reads no memory at indices that are data.
+#[test]
+fn a_gather_is_no_epilogue_of_a_contraction() {
+    let contract = "contract \"mk,kn->mn\" %0, %1 : f32[6, 5]";
+    let gather = "gather axis 0 %2, %3 : f32[6, 5]";
+    for [first, second] in [[contract, gather], [gather, contract]] {
+        let plan = planned(&format!(
+            "graph () {{
+              %0 = input 0 : f32[6, 8]
+              %1 = input 1 : f32[8, 5]
+              %2 = input 2 : f32[9, 5]
+              %3 = input 3 : i32[6, 5]
+              %4 = {first}
+              %5 = {second}
+              %6 = add %4, %5 : f32[6, 5]
+              return %6
+            }}"
+        ));
+        assert_eq!(plan.launches.len(), 2);
+    }
+}
