@@ -3,8 +3,8 @@
 use super::{Operand, Row, differentiate, rows};
 use burn_backend::IntDType;
 use burn_backend::ops::{
-    ConvOptions, ConvTransposeOptions, GridSampleOptions, GridSamplePaddingMode, InterpolateMode,
-    InterpolateOptions, UnfoldOptions,
+    ConvOptions, ConvTransposeOptions, DeformConvOptions, GridSampleOptions, GridSamplePaddingMode,
+    InterpolateMode, InterpolateOptions, UnfoldOptions,
 };
 
 const LINE: Operand = (&[2, 4, 9], -1.0, 1.0);
@@ -69,6 +69,18 @@ const CONVOLUTIONS: &[Row] = rows! {
     conv_transpose3d[(&[1, 2, 2, 3, 2], -1.0, 1.0), (&[2, 3, 2, 2, 3], -1.0, 1.0), (&[3], -1.0, 1.0)] |x, B| {
         let options = ConvTransposeOptions::new([1, 2, 2], [0, 1, 1], [0, 1, 0], [1, 1, 1], 1);
         B::conv_transpose3d(x[0].clone(), x[1].clone(), Some(x[2].clone()), options)
+    };
+    deform_conv2d[
+        (&[1, 2, 5, 5], -1.0, 1.0), (&[1, 8, 4, 4], -0.4, 0.4), (&[3, 2, 2, 2], -1.0, 1.0), (&[1, 4, 4, 4], 0.2, 1.0),
+        (&[3], -1.0, 1.0),
+    ] |x, B| {
+        let options = DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1);
+        let (mask, bias) = (Some(x[3].clone()), Some(x[4].clone()));
+        B::deform_conv2d(x[0].clone(), x[1].clone(), x[2].clone(), mask, bias, options)
+    };
+    deform_conv2d_in_groups[(&[1, 4, 5, 5], -1.0, 1.0), (&[1, 16, 3, 3], -0.4, 0.4), (&[4, 2, 2, 2], -1.0, 1.0)] |x, B| {
+        let options = DeformConvOptions::new([2, 2], [1, 1], [2, 2], 2, 2);
+        B::deform_conv2d(x[0].clone(), x[1].clone(), x[2].clone(), None, None, options)
     };
 };
 

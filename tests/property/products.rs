@@ -8,7 +8,9 @@ use super::value::{Case, Params, Value};
 use Domain::{Any, Within};
 use Tolerance::{Products, Scaled, Stored, Ulps};
 use Value::{Float, Int};
-use burn_backend::ops::{AttentionModuleOptions, ConvOptions, ConvTransposeOptions, IntTensorOps};
+use burn_backend::ops::{
+    AttentionModuleOptions, ConvOptions, ConvTransposeOptions, DeformConvOptions, IntTensorOps,
+};
 use burn_backend::{BoolDType, DType, IntDType, Shape, Slice, TensorMetadata};
 use burn_flex::Flex;
 
@@ -134,6 +136,24 @@ fn transposed(c: &mut Choices, rank: usize) -> Case {
     case
 }
 
+/// A convolution over two axes with offsets and a mask. Not in 16-bit types, whose places are too coarse.
+fn deformed(c: &mut Choices) -> Case {
+    let mut case = convolution(c, 2, false, 3);
+    if case.inputs[0].dtype != DType::F64 {
+        case.params.float = DType::F32.into();
+        case.inputs.iter_mut().for_each(|input| input.dtype = DType::F32);
+    }
+    let dtype = case.inputs[0].dtype;
+    let (kernel, result) = (case.inputs[1].shape(), case.inputs[3].shape());
+    let groups = if c.one_in(2) { case.params.numbers[8] } else { 1 };
+    let places = kernel[2] * kernel[3] * groups;
+    case.input(c, dtype, &[result[0], 2 * places, result[2], result[3]], Within(-1.5, 1.5));
+    case.input(c, dtype, &[result[0], places, result[2], result[3]], Within(0.0, 1.0));
+    case.params.numbers.push(groups);
+    case.params.flags.push(c.one_in(2));
+    case
+}
+
 /// The options that [`convolution`] drew.
 fn options<const N: usize>(p: &Params) -> ConvOptions<N> {
     let at = |list: usize, axis: usize| p.numbers[list * N + axis];
@@ -210,6 +230,14 @@ fn convolutions() -> Vec<Operation> {
         conv1d_bias_backward(|c| convolution(c, 1, true, 3), Products(8.0)) |p, x, B| vec![Float(B::conv1d_bias_backward(x[0].f(), x[2].f(), x[3].f()))];
         conv2d_bias_backward(|c| convolution(c, 2, true, 3), Products(8.0)) |p, x, B| vec![Float(B::conv2d_bias_backward(x[0].f(), x[2].f(), x[3].f()))];
         conv3d_bias_backward(|c| convolution(c, 3, true, 3), Products(8.0)) |p, x, B| vec![Float(B::conv3d_bias_backward(x[0].f(), x[2].f(), x[3].f()))];
+        deform_conv2d(deformed, Scaled(64.0)) |p, x, B| {
+            let plain = options::<2>(p);
+            let [groups, offset_groups] = [p.numbers[8], p.numbers[9]];
+            let options =
+                DeformConvOptions::new(plain.stride, plain.padding_begin(), plain.dilation, groups, offset_groups);
+            let (mask, bias) = (p.flags[1].then(|| x[5].f()), p.flags[0].then(|| x[2].f()));
+            vec![Float(B::deform_conv2d(x[0].f(), x[4].f(), x[1].f(), mask, bias, options))]
+        };
         conv_transpose1d(|c| transposed(c, 1), Stored(1.0)) |p, x, B| vec![Float(B::conv_transpose1d(x[0].f(), x[1].f(), p.flags[0].then(|| x[2].f()), transposed_options(p)))];
         conv_transpose2d(|c| transposed(c, 2), Stored(1.0)) |p, x, B| vec![Float(B::conv_transpose2d(x[0].f(), x[1].f(), p.flags[0].then(|| x[2].f()), transposed_options(p)))];
         conv_transpose3d(|c| transposed(c, 3), Stored(1.0)) |p, x, B| vec![Float(B::conv_transpose3d(x[0].f(), x[1].f(), p.flags[0].then(|| x[2].f()), transposed_options(p)))];

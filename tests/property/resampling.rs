@@ -96,13 +96,7 @@ fn mode(p: &Params) -> InterpolateOptions {
 fn columns(c: &mut Choices) -> Case {
     let mut case = pool(c, 2, true, false, Within(-4.0, 4.0));
     let shape = super::views::shape_of(&case);
-    let blocks: usize = super::value::Input::logical(
-        &case.inputs[1],
-        &super::numbers::Numbers::Ints(vec![0; case.inputs[1].base.iter().product()]),
-    )
-    .1[2..]
-        .iter()
-        .product();
+    let blocks: usize = case.inputs[1].shape()[2..].iter().product();
     let [height, width] = two(&case.params, 0);
     let dtype = case.inputs[0].dtype;
     case.input(c, dtype, &[shape[0], shape[1] * height * width, blocks], Within(-2.0, 2.0));

@@ -142,6 +142,12 @@ pub struct Case {
 }
 
 impl Input {
+    /// Its shape.
+    pub fn shape(&self) -> Vec<usize> {
+        let none = Numbers::Ints(vec![0; self.base.iter().product()]);
+        self.logical(&none).1
+    }
+
     /// The elements it shows, given all that lie in memory.
     pub fn logical(&self, numbers: &Numbers) -> (Numbers, Vec<usize>) {
         let whole = Positions::whole(&self.base);
