@@ -29,7 +29,7 @@ impl MlirTensor {
             let reason = format!("has no axes {axes:?}");
             return invalid(op.name(), &[self], dtype, self.ir_shape(), reason);
         };
-        if self.is_empty() && shape.elements() != 0 {
+        if self.none_along(axes) {
             return invalid(op.name(), &[self], dtype, shape, "there is no position among no elements");
         }
         let axes = SmallVec::from_slice(axes);
@@ -38,7 +38,7 @@ impl MlirTensor {
 
     /// The largest or the smallest over `axes`, which stay with extent 1. Of no elements there is none.
     pub(crate) fn extreme(&self, op: ReduceOp, axes: &[usize]) -> Self {
-        let Some(shape) = self.reduced(axes).filter(|shape| self.is_empty() && shape.elements() != 0) else {
+        let Some(shape) = self.reduced(axes).filter(|_| self.none_along(axes)) else {
             return self.reduce(op, axes);
         };
         invalid(op.name(), &[self], self.dtype, shape, "there is no extreme among no elements")
@@ -101,6 +101,12 @@ impl MlirTensor {
     /// Whether there are no elements.
     fn is_empty(&self) -> bool {
         self.shape.contains(&0)
+    }
+
+    /// Whether one of `axes` has no elements. What is left may have none, either: whether there is an extreme
+    /// does not depend on the other axes, as in PyTorch.
+    fn none_along(&self, axes: &[usize]) -> bool {
+        axes.iter().any(|&axis| self.shape.get(axis) == Some(&0))
     }
 
     /// Every axis.

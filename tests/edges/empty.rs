@@ -96,6 +96,9 @@ fn reductions_of_nothing() {
             refused("argmax", Mlir::float_argmax(x(), 1, IntDType::I32));
             refused("max with indices", Mlir::float_max_dim_with_indices(x(), 1, IntDType::I32).0);
             refused("its indices", Mlir::float_max_dim_with_indices(x(), 1, IntDType::I32).1);
+            // That no row is left, either, changes nothing.
+            refused("max of no rows", Mlir::float_max_dim(ones(dtype, &[0, 0]), 1));
+            refused("argmin of no rows", Mlir::float_argmin(ones(dtype, &[0, 0]), 0, IntDType::I32));
         }
         for dtype in [DType::I64, DType::I8, DType::U32] {
             let x = || ones(dtype, &[0, 2]);
