@@ -47,7 +47,8 @@ pub(super) fn lower(scan: &Scan, target: &HostTarget) -> Result<Payload, Lowerin
     let size = scan.shape[axis];
     let rows: usize = (0..scan.shape.len()).filter(|&dim| dim != axis).map(|dim| scan.shape[dim]).product();
     let unit = scan.accesses.iter().all(|access| access.strides[axis] == 1);
-    let width = if unit { vector::lanes(scan.dtype, target) } else { 1 };
+    // Integers are combined in a cycle: a chain of them waits for nothing that transposing would not cost, too.
+    let width = if unit && scan.dtype.is_float() { vector::lanes(scan.dtype, target) } else { 1 };
     let few = rows / width < ENOUGH_TILES && rows * size >= WORTH_CUTTING && size > 2 * SEGMENT;
     // An odd number of vectors, so that lines do not compete for the same places in the cache.
     let length = if few { ((size.div_ceil(SEGMENTS).max(SEGMENT) / 16) | 1) * 16 } else { size.max(1) };

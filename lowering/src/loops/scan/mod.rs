@@ -1,7 +1,7 @@
 //! Inclusive prefix combinations along an axis.
 //!
 //! - [`along`]: memory is contiguous along the axis (or along no dimension): lines along it, each combined in
-//!   order; blocks of as many lines as a vector has lanes are transposed in registers, a lane for each;
+//!   order; blocks of as many lines of floats as a vector has lanes are transposed in registers, a lane for each;
 //! - [`across`]: memory is contiguous along another dimension: a lane for each of its elements.
 //!
 //! Where lines are few and long, they are cut into segments, whose length depends on the shape alone: one phase
