@@ -55,7 +55,8 @@ fn linear(c: &mut Choices) -> Case {
 
 fn crossed(c: &mut Choices) -> Case {
     let dtype = c.pick(FLOATS);
-    let mut shape = c.shape(1, 3);
+    // The reference panics over no vectors.
+    let mut shape: Vec<_> = c.shape(1, 3).iter().map(|&extent| extent.max(1)).collect();
     let axis = c.below(shape.len());
     shape[axis] = 3;
     let mut case = Case::of(c, dtype);

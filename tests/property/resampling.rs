@@ -25,7 +25,8 @@ fn pool(c: &mut Choices, rank: usize, dilated: bool, ceil: bool, domain: Domain)
         let dilation = if dilated { c.within(1, 2) } else { 1 };
         let padding = c.within(0, size / 2);
         let span = dilation * (size - 1) + 1;
-        let least = span.saturating_sub(2 * padding).max(1);
+        // Nothing says where the maximum of a window of nothing but padding is.
+        let least = span.saturating_sub(2 * padding).max(dilation);
         let extent = c.within(least, least + if rank == 1 { 40 } else { 12 });
         let rest = extent + 2 * padding - span;
         let mut result = if ceil { rest.div_ceil(stride) } else { rest / stride } + 1;
