@@ -98,11 +98,6 @@ impl MlirTensor {
         self.abs().extreme(ReduceOp::Max, axes)
     }
 
-    /// Whether there are no elements.
-    fn is_empty(&self) -> bool {
-        self.shape.contains(&0)
-    }
-
     /// Whether one of `axes` has no elements. What is left may have none, either: whether there is an extreme
     /// does not depend on the other axes, as in PyTorch.
     fn none_along(&self, axes: &[usize]) -> bool {
