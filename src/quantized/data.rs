@@ -110,24 +110,25 @@ impl QuantizedTensor {
         Ok(Self { codes, scales, scheme })
     }
 
+    /// The scheme of its data: without packing where the extents do not fill units.
+    pub(super) fn written_scheme(&self) -> QuantScheme {
+        let shape = &self.codes.shape;
+        match packing(&self.scheme, shape.rank()) {
+            Some((axis, per_unit)) if !shape[axis].is_multiple_of(per_unit) => {
+                self.scheme.with_store(QuantStore::Native)
+            }
+            _ => self.scheme,
+        }
+    }
+
     /// The tensors that its data are made of, and how.
     pub(crate) fn into_parts(self) -> (SmallVec<[MlirTensor; 1]>, Outline) {
-        let mut scheme = self.scheme;
+        let scheme = self.written_scheme();
         let shape = &self.codes.shape;
-        let lines = packing(&scheme, shape.rank());
-        let values = match lines {
-            Some((axis, per_unit)) if shape[axis].is_multiple_of(per_unit) => {
-                self.codes.bytes_along(axis).swap_axes(axis, shape.rank() - 1)
-            }
-            packed => {
-                if packed.is_some() {
-                    scheme = scheme.with_store(QuantStore::Native);
-                }
-                match self.codes.is_packed() {
-                    true => self.codes.integers().cast(ir::DType::I8),
-                    false => self.codes.data.clone(),
-                }
-            }
+        let values = match packing(&scheme, shape.rank()) {
+            Some((axis, _)) => self.codes.bytes_along(axis).swap_axes(axis, shape.rank() - 1),
+            None if self.codes.is_packed() => self.codes.integers().cast(ir::DType::I8),
+            None => self.codes.data.clone(),
         };
         let outline = Outline { shape: shape.to_vec(), scheme };
         let mut parts = SmallVec::from_iter([values, self.scales.inner]);

@@ -44,7 +44,7 @@ impl TensorMetadata for QuantizedTensor {
     type Device = MlirDevice;
 
     fn dtype(&self) -> DType {
-        DType::QFloat(self.scheme)
+        DType::QFloat(self.written_scheme())
     }
 
     fn shape(&self) -> Shape {

@@ -3,7 +3,7 @@
 use super::{VALUES, data, model, numbers, quantized, same, values};
 use crate::support::devices::each;
 use burn_backend::quantization::{QuantScheme, QuantStore, QuantValue, ScaleDtype};
-use burn_backend::{DType, TensorData};
+use burn_backend::{DType, TensorData, TensorMetadata};
 
 use ScaleDtype::{BF16, F16, F32, UE4M3, UE8M0};
 
@@ -13,10 +13,12 @@ fn check(x: &[f32], shape: &[usize], scheme: &QuantScheme) {
     let model = model::quantized(x, shape, scheme);
     let q = quantized(x, shape, scheme);
     let stored = data(q.clone());
+    let dtype = q.dtype();
     same(&values(q), &model.values, &what);
     let DType::QFloat(written) = stored.dtype() else { panic!("{what}: {:?}", stored.dtype()) };
     assert_eq!(stored.shape()[..], *shape, "{what}");
     assert_eq!(stored.as_bytes(), model.bytes(shape, &written), "bytes of {what}");
+    assert_eq!(dtype, stored.dtype(), "{what}");
     let native = scheme.with_store(QuantStore::Native);
     assert!(written == *scheme || written == native, "{what} written as {written:?}");
 }
