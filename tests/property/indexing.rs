@@ -58,21 +58,16 @@ fn update(c: &mut Choices, case: &mut Case) {
 
 /// What [`gathered`] has, and values for those places.
 fn scattered(c: &mut Choices, types: &[DType]) -> Case {
-    let mut case = along_filled(c, types, Sums);
-    let dtype = case.inputs[0].dtype;
-    let mut shape = shape_of(&case);
-    let axis = case.params.axes[0];
-    let extent = shape[axis];
-    shape[axis] = c.pick(&[1, 3, 8, 17, 65]);
-    let indices = c.pick(INDICES);
-    case.input(c, indices, &shape, below(extent));
-    case.input(c, dtype, &shape, Sums);
-    update(c, &mut case);
-    case
+    updated(c, types, |shape, _| shape.to_vec())
 }
 
 /// A list of indices into one axis, and values.
 fn assigned(c: &mut Choices, types: &[DType]) -> Case {
+    updated(c, types, |shape, axis| vec![shape[axis]])
+}
+
+/// Updates along an axis; `indexed` has the shape of the indices, of that of the values and the axis.
+fn updated(c: &mut Choices, types: &[DType], indexed: fn(&[usize], usize) -> Vec<usize>) -> Case {
     let mut case = along_filled(c, types, Sums);
     let dtype = case.inputs[0].dtype;
     let mut shape = shape_of(&case);
@@ -80,7 +75,7 @@ fn assigned(c: &mut Choices, types: &[DType]) -> Case {
     let extent = shape[axis];
     shape[axis] = c.pick(&[1, 3, 8, 17, 65]);
     let indices = c.pick(INDICES);
-    case.input(c, indices, &[shape[axis]], below(extent));
+    case.input(c, indices, &indexed(&shape, axis), below(extent));
     case.input(c, dtype, &shape, Sums);
     update(c, &mut case);
     case
