@@ -32,8 +32,10 @@ fn main() -> ExitCode {
         }
         Err(reason) => {
             println!("cargo::error=burn-mlir needs LLVM 22 with MLIR: {reason}");
-            println!("cargo::error=Debian and Ubuntu: apt-get install {PACKAGES}");
-            println!("cargo::error=elsewhere: set {} to the installation's prefix", VARIABLES.join(", "));
+            println!(
+                "cargo::error=Debian and Ubuntu: apt-get install {PACKAGES}; its prefix is then /usr/lib/llvm-22"
+            );
+            println!("cargo::error=set {} to the installation's prefix", VARIABLES.join(", "));
             ExitCode::FAILURE
         }
     }

@@ -25,7 +25,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     heading("plan", &inspect::plan_text(&graph)?);
     for name in targets {
         let target = if name == "host" { Some(inspect::host()) } else { Target::named(&name) };
-        let target = target.ok_or_else(|| format!("there is no target `{name}`"))?;
+        let target =
+            target.ok_or_else(|| format!("there is no target `{name}`: try host, x86-64-v3, sm_80"))?;
         for kernel in inspect::kernels(&graph, &target)? {
             heading(&format!("{name}: {}", kernel.label), &kernel.kernel);
             for stage in &kernel.stages {

@@ -48,3 +48,8 @@ pub use quantized::QuantizedTensor;
 pub use tensor::MlirTensor;
 
 pub use burn_mlir_ir as ir;
+
+/// Compiles the programs in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -160,6 +160,24 @@ fn a_cache_that_cannot_be_written_is_done_without() {
     });
 }
 
+#[test]
+#[ignore = "run alone by the test that sets where kernels are dumped"]
+fn compiles_two_kernels() {
+    let x = Tensor::<1>::from_floats([1.0, 2.0], &device());
+    assert_eq!((x.clone() * 2.0).into_data().iter::<f32>().collect::<Vec<_>>(), [2.0, 4.0]);
+    assert_eq!((x + 2.0).into_data().iter::<f32>().collect::<Vec<_>>(), [3.0, 4.0]);
+}
+
+#[test]
+fn a_dump_that_cannot_be_written_is_reported_once() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let place = file.path().join("dump");
+    let variables = [("BURN_MLIR_DUMP", place.to_str().expect("the path is text")), (VARIABLE, "cpu")];
+    let errors = child::errors("failure::compiles_two_kernels", &variables);
+    assert_eq!(errors.matches("BURN_MLIR_DUMP").count(), 1, "{errors}");
+    assert!(errors.contains(variables[0].1), "{errors}");
+}
+
 /// What the build script prints with these variables, and whether it lets the build go on.
 fn build_script(variables: &[(&str, &str)]) -> (bool, String) {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -180,7 +198,7 @@ fn build_script(variables: &[(&str, &str)]) -> (bool, String) {
 fn a_missing_llvm_is_a_short_error() {
     let (passed, text) = build_script(&[]);
     assert!(!passed);
-    for part in ["LLVM 22", "libmlir-22-dev", "MLIR_SYS_220_PREFIX", "is not set"] {
+    for part in ["LLVM 22", "libmlir-22-dev", "/usr/lib/llvm-22", "MLIR_SYS_220_PREFIX", "is not set"] {
         assert!(text.contains(part), "`{part}` is missing in: {text}");
     }
     let nowhere = "/nonexistent";

@@ -120,7 +120,7 @@ fn report(epochs: &[Duration]) {
     let milliseconds = |time: &Duration| time.as_secs_f64() * 1e3;
     let mut sorted: Vec<f64> = epochs.iter().map(milliseconds).collect();
     sorted.sort_by(f64::total_cmp);
-    if let (Some(first), Some(median)) = (epochs.first(), sorted.get(sorted.len() / 2)) {
+    if let (Some(first), Some(median)) = (epochs.first(), sorted.get(sorted.len().saturating_sub(1) / 2)) {
         println!("time an epoch   {median:.1} ms median, {:.1} ms the first", milliseconds(first));
     }
     let stats = burn_mlir::stats();

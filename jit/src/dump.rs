@@ -6,6 +6,7 @@ use std::{
     fs::{self, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
+    sync::Once,
     time::Duration,
 };
 
@@ -15,17 +16,22 @@ pub(crate) struct Dump {
     directory: PathBuf,
     /// Number of the last kernel written, by this process or one before; `None` before the first.
     last: Mutex<Option<usize>>,
+    /// Says once that the directory cannot be written to, not for every kernel.
+    failed: Once,
 }
 
 impl Dump {
     pub fn new(directory: PathBuf) -> Self {
-        Self { directory, last: Mutex::new(None) }
+        Self { directory, last: Mutex::new(None), failed: Once::new() }
     }
 
     /// Writes a kernel's files and its line of the index. A failure is reported and does no harm.
     pub fn write(&self, key: &str, kernel: &str, cpu: &str, label: &str, time: Duration, stages: &[Stage]) {
         if let Err(error) = self.try_write(key, kernel, cpu, label, time, stages) {
-            warn(format_args!("cannot write to {}: {error}", self.directory.display()));
+            let directory = self.directory.display();
+            self.failed.call_once(|| {
+                warn(format_args!("BURN_MLIR_DUMP names {directory}, which cannot be written: {error}"));
+            });
         }
     }
 

@@ -37,3 +37,4 @@ pub use jit::{Code, HostCode, Jit, PtxCode, Request};
 pub use loader::HostFn;
 pub use lower::{Frontend, Lower, LowerError, Lowered, Stage};
 pub use stats::Stats;
+pub use warn::warn;

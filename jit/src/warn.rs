@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// Logs a warning; writes it to the standard error where nobody has set up a log, as it would be lost.
-pub(crate) fn warn(text: impl Display) {
+pub fn warn(text: impl Display) {
     tracing::warn!("{text}");
     if !tracing::dispatcher::has_been_set() {
         eprintln!("burn-mlir: {text}");
