@@ -21,6 +21,7 @@ pub(crate) use session::{Made, Session};
 
 use crate::record::{self, Window};
 use crate::{MlirDevice, MlirError};
+use burn_mlir_jit::warn;
 use burn_mlir_runtime::{Buffer, Graph};
 use compare::{Carry, Inputs, Pinned, compare, describe};
 use gather::gather;
@@ -93,8 +94,12 @@ pub(crate) fn start(device: MlirDevice) -> Result<(), MlirError> {
     Ok(())
 }
 
-/// The captured run is over.
+/// The captured run is over. A refusal is a warning, too: Burn's `capture` drops the error.
 pub(crate) fn stop(device: MlirDevice) -> Result<MlirGraph, MlirError> {
+    captured(device).inspect_err(|error| warn(format_args!("no graph was captured: {error}")))
+}
+
+fn captured(device: MlirDevice) -> Result<MlirGraph, MlirError> {
     let window = record::window(device)?;
     let ready = window.flush().and_then(|()| record::elsewhere(device));
     let mut session = {

@@ -1,7 +1,8 @@
 //! What a replay could get wrong is refused, by a message that says what and why; the closure goes on without a graph.
 
 use super::{Cell, cell, record, refresh, refusal, replay, tensor, values};
-use crate::support::devices::{current, device, each};
+use crate::support::child;
+use crate::support::devices::{VARIABLE, current, device, each, name};
 use burn::prelude::*;
 use burn::tensor::module::attention;
 use burn::tensor::ops::AttentionModuleOptions;
@@ -69,6 +70,26 @@ fn a_refused_closure_goes_on_without_a_graph() {
         // SAFETY: one thread.
         assert_eq!(values(unsafe { graph.replay() }), [5.0, 10.0]);
         assert_eq!(values(unsafe { graph.replay() }), [6.0, 12.0]);
+    });
+}
+
+#[test]
+#[ignore = "run alone by the test that looks at the standard error"]
+fn captures_what_is_refused() {
+    let x = tensor(&[1.0, 2.0]);
+    let mut step = 0.0;
+    capture(&device(), || {
+        step += 1.0;
+        x.clone() * step
+    });
+}
+
+#[test]
+fn a_refusal_is_reported_as_burn_drops_it() {
+    each(|| {
+        let variables = [(VARIABLE, name(current()))];
+        let errors = child::errors("graphs::refusals::captures_what_is_refused", &variables);
+        contains(&errors, &["burn-mlir: no graph was captured", "`mul f32[2]`", "3.0", "4.0"]);
     });
 }
 
