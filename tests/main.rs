@@ -40,4 +40,5 @@ mod support;
 mod sweep;
 mod training;
 mod transactions;
+mod updates;
 mod views;

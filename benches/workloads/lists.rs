@@ -69,6 +69,8 @@ pub const CUDA: &[(&str, Setup)] = &[
     ("scatter_add_f32_1m", |d| order::scatter(d, IndexingUpdateOp::Add)),
     ("scatter_assign_f32_1m", |d| order::scatter(d, IndexingUpdateOp::Assign)),
     ("scatter_max_f32_1m", |d| order::scatter(d, IndexingUpdateOp::Max)),
+    ("scatter_add_f32_1m_in_1000", |d| order::scatter_into(d, IndexingUpdateOp::Add, 1000)),
+    ("scatter_add_f32_1m_in_1", |d| order::scatter_into(d, IndexingUpdateOp::Add, 1)),
     ("embedding_grad_f32", order::select_add),
     ("op_overhead_100", kernels::overhead),
     ("graph_replay_100", |d| replay::additions(d, false)),

@@ -62,7 +62,7 @@ pub(crate) fn lower<'c>(
 ) -> Result<Lowered<'c>, LoweringError> {
     let payload = match kernel {
         Kernel::Block(block) => self::block(block, target)?,
-        Kernel::Scatter(scatter) => scatter::lower(scatter)?,
+        Kernel::Scatter(scatter) => scatter::lower(scatter, target)?,
         Kernel::Scan(scan) => scan::lower(scan)?,
         Kernel::Sort(sort) => sort::lower(sort)?,
         Kernel::Paths(paths) => paths::lower(paths)?,

@@ -24,11 +24,22 @@ fn scatters() {
         let (op, dtype, index) = types[number % types.len()];
         check(&format!("scatter {op} {dtype} at {index} {{\n  {body}\n}}"));
     }
-    for (op, dtype, index) in
-        [("add", "f32", "i64"), ("add", "bf16", "i32"), ("mul", "i8", "i32"), ("assign", "f64", "i64")]
-    {
+    let sorted: &[&str] = &["segments", "joins"];
+    for (op, dtype, index, ends) in [
+        ("add", "f32", "i64", &["clear", "keys", "totals", "write"][..]),
+        ("add", "bf16", "i32", &["clear", "keys", "totals", "write"]),
+        ("max", "f64", "i32", &["keys", "updates", "write"]),
+        ("min", "f16", "i64", &["keys", "updates", "write"]),
+        ("mul", "i8", "i32", sorted),
+        ("add", "f64", "i32", sorted),
+        ("assign", "f64", "i64", &["clear", "mark", "write"]),
+        ("add", "u32", "i64", &["scatter"]),
+    ] {
         let body = "shape [1048576] axis 0 extent 1048576\n  data [1]\n  indices [1]\n  updates [1]";
-        check(&format!("scatter {op} {dtype} at {index} {{\n  {body}\n}}"));
+        let emitted = check(&format!("scatter {op} {dtype} at {index} {{\n  {body}\n}}"));
+        let symbols: Vec<_> = emitted.program.phases.iter().map(|phase| phase.symbol.as_str()).collect();
+        assert!(symbols.ends_with(ends), "{op} {dtype}: {symbols:?}");
+        assert_eq!(symbols.len() > ends.len(), ends == sorted, "{op} {dtype}: {symbols:?}");
     }
     for (op, dtype, index) in types {
         check(&format!("scatter {op} {dtype} at {index} {{\n  {}\n}}", SCATTERS[3]));

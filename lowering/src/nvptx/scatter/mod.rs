@@ -2,9 +2,9 @@
 //!
 //! What a column is — a place in the dimensions other than the axis — is never updated from another column.
 //! Short or many columns are [walked](walk), each by a thread. Integers are updated in [any order](order_free),
-//! replaced elements by their [last] update. Otherwise the indices are sorted, and the [runs] or, in few
-//! columns, [segments] of equal ones combined in parallel: every column's updates of an element stay in their
-//! order.
+//! and so are sums and extremes of floats in few columns; replaced elements by their [last] update. Otherwise the
+//! indices are sorted, and the [runs] or, in few columns, [segments] of equal ones combined in parallel: every
+//! column's updates of an element stay in their order.
 
 mod last;
 mod order_free;
@@ -21,7 +21,7 @@ use crate::emit::{Emitter, Value};
 use crate::nvptx::code::Code;
 use crate::types::{storage_type, value_type};
 use crate::{LoweringError, Payload, scalar};
-use burn_mlir_ir::{Access, DType, DTypeKind, Phase, ReduceOp, Scatter, ScatterOp};
+use burn_mlir_ir::{Access, DType, DTypeKind, NvptxTarget, Phase, ReduceOp, Scatter, ScatterOp};
 
 /// Updates of a column that one thread takes at most, if columns are few.
 const SHORT: usize = 32;
@@ -29,12 +29,12 @@ const SHORT: usize = 32;
 /// Threads of a block that takes an update each.
 const THREADS: usize = 256;
 
-/// Columns that fill a GPU.
-const MANY: usize = 1 << 15;
+/// Threads of a multiprocessor, of those that wait for memory now and then, that keep it busy.
+const BUSY: usize = 256;
 
 /// Lowers a scatter.
-pub(super) fn lower(scatter: &Scatter) -> Result<Payload, LoweringError> {
-    let columns = Columns::of(scatter);
+pub(super) fn lower(scatter: &Scatter, target: &NvptxTarget) -> Result<Payload, LoweringError> {
+    let columns = Columns::of(scatter, target);
     let size = scatter.shape[scatter.axis];
     if scatter.extent == 0 {
         // No index is one.
@@ -44,11 +44,11 @@ pub(super) fn lower(scatter: &Scatter) -> Result<Payload, LoweringError> {
         })?;
         return Ok(kernels(vec![every], 0));
     }
-    if size <= SHORT || columns.count() >= MANY {
+    if size <= SHORT || columns.count() >= columns.enough_threads() {
         return walk::lower(&columns);
     }
-    if let Some(operation) = order_free::operation(&columns) {
-        return order_free::lower(&columns, operation);
+    if let Some(payload) = order_free::lower(&columns)? {
+        return Ok(payload);
     }
     match () {
         () if last::pays(&columns) => last::lower(&columns),
@@ -60,6 +60,7 @@ pub(super) fn lower(scatter: &Scatter) -> Result<Payload, LoweringError> {
 /// A scatter's dimensions by what they do.
 struct Columns<'a> {
     scatter: &'a Scatter,
+    target: &'a NvptxTarget,
     /// Along these the indices differ.
     lists: Vec<usize>,
     /// Along these they are the same.
@@ -67,10 +68,15 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(scatter: &'a Scatter) -> Self {
+    fn of(scatter: &'a Scatter, target: &'a NvptxTarget) -> Self {
         let others = (0..scatter.shape.len()).filter(|&dim| dim != scatter.axis);
         let (inner, lists) = others.partition(|&dim| scatter.accesses[1].strides[dim] == 0);
-        Self { scatter, lists, inner }
+        Self { scatter, target, lists, inner }
+    }
+
+    /// Threads that keep the GPU busy.
+    fn enough_threads(&self) -> usize {
+        BUSY * self.target.multiprocessors
     }
 
     fn sizes(&self, dims: &[usize]) -> Vec<usize> {

@@ -23,15 +23,12 @@ const THREADS: usize = 128;
 /// Updates that are read before the first of them is combined.
 const AHEAD: usize = 16;
 
-/// Threads that fill a GPU.
-const ENOUGH: usize = 1 << 15;
-
 /// Parts of a chunk at most.
 const PARTS: usize = 64;
 
 pub(super) fn lower(columns: &Columns<'_>) -> Result<Payload, LoweringError> {
     let (size, lists, inner) = (columns.axis_size(), columns.list_count(), columns.inner_count());
-    let parts = (lists * inner * size / (AHEAD * ENOUGH)).clamp(1, PARTS);
+    let parts = (lists * inner * size / (AHEAD * columns.enough_threads())).clamp(1, PARTS);
     let chunks = size.div_ceil(AHEAD * parts);
     let entries = columns.entries();
     let threads = lists * chunks * inner;

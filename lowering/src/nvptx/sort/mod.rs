@@ -66,6 +66,11 @@ impl Sorting {
         Merging::merges(size) > radix::passes(bits)
     }
 
+    /// Whether a launch sorts rows of `size` entries.
+    pub fn is_one_launch(size: usize) -> bool {
+        Merging::merges(size) == 0
+    }
+
     /// `rows` rows of `size` entries, ordered by the lowest `bits` of their keys; scratch memory is used from
     /// byte `scratch` on.
     pub fn new(

@@ -10,7 +10,7 @@ mod thread;
 pub use arithmetic::{bf16_to_f64, f16_to_f64};
 
 use crate::emit_for;
-use burn_mlir_ir::{COUNTER_WORDS, Phase, Target};
+use burn_mlir_ir::{COUNTER_WORDS, NvptxTarget, Phase, Target};
 use parse::Function;
 use thread::{Block, Stop};
 
@@ -73,6 +73,11 @@ pub struct Ran {
 /// Compiles a kernel and runs it.
 pub fn run(text: &str, buffers: Vec<Buffer>, scalars: &[u64]) -> Ran {
     run_on(&Target::named("sm_90a").unwrap(), text, buffers, scalars)
+}
+
+/// Compiles a kernel for a GPU of two multiprocessors, which little fills, and runs it.
+pub fn run_on_small(text: &str, buffers: Vec<Buffer>) -> Ran {
+    run_on(&Target::Nvptx(NvptxTarget::new("sm_90a", Some(2))), text, buffers, &[])
 }
 
 /// Compiles a kernel for a target and runs it.

@@ -179,7 +179,7 @@ impl Thread {
         let mut value = [0; 8];
         value[..bytes.len()].copy_from_slice(bytes);
         let old = u64::from_le_bytes(value);
-        let known = ["add", "inc", "exch", "min", "max"];
+        let known = ["add", "inc", "exch", "min", "max", "or"];
         let operation = instruction.modifiers.iter().find(|part| known.contains(&part.as_str()));
         let first = |by: u64, old: u64| match ty {
             Type::Signed(_) => arithmetic::signed(by, bits) < arithmetic::signed(old, bits),
@@ -190,6 +190,7 @@ impl Thread {
             Some("inc") if old >= by => 0,
             Some("inc") => old + 1,
             Some("exch") => by,
+            Some("or") => old | by,
             Some("min") => {
                 if first(by, old) {
                     by

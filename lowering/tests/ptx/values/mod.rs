@@ -1,7 +1,9 @@
 //! What kernels compute, tried on the [machine](crate::machine) against loops in Rust.
 
 mod functions;
+mod order_free;
 mod rows;
+mod scatters;
 mod sequences;
 
 use crate::machine::Buffer;
