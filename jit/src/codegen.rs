@@ -21,7 +21,7 @@ use inkwell::{
 };
 use melior::{Context, ir::Module};
 use mlir_sys::mlirTranslateModuleToLLVMIR;
-use std::sync::Once;
+use std::{cell::RefCell, sync::Once};
 
 const PIPELINE: &str = "default<O3>";
 const NVPTX_TRIPLE: &str = "nvptx64-nvidia-cuda";
@@ -56,6 +56,12 @@ pub(crate) fn initialize() {
     });
 }
 
+thread_local! {
+    /// What this thread last made code for. A machine takes time to make, and remembers what it works out about
+    /// its processor.
+    static MACHINE: RefCell<Option<(Target, TargetMachine)>> = const { RefCell::new(None) };
+}
+
 /// Translates, optimises and emits `module`.
 pub(crate) fn generate(
     mlir: &Context,
@@ -63,7 +69,22 @@ pub(crate) fn generate(
     target: &Target,
     texts: bool,
 ) -> Result<Generated, JitError> {
-    let machine = target_machine(target)?;
+    let machine = match MACHINE.take() {
+        Some((known, machine)) if known == *target => machine,
+        _ => target_machine(target)?,
+    };
+    let generated = generate_with(&machine, mlir, module, target, texts);
+    MACHINE.set(Some((target.clone(), machine)));
+    generated
+}
+
+fn generate_with(
+    machine: &TargetMachine,
+    mlir: &Context,
+    module: &Module,
+    target: &Target,
+    texts: bool,
+) -> Result<Generated, JitError> {
     let context = LlvmContext::create();
     let errors = LlvmErrors::collect(&context);
     let module = translate(mlir, module, &context)?;
@@ -76,7 +97,7 @@ pub(crate) fn generate(
     module.verify().map_err(|e| JitError::InvalidModule(e.to_string()))?;
 
     let failed = |text: String| JitError::Codegen(text);
-    module.run_passes(PIPELINE, &machine, PassBuilderOptions::create()).map_err(|e| failed(e.to_string()))?;
+    module.run_passes(PIPELINE, machine, PassBuilderOptions::create()).map_err(|e| failed(e.to_string()))?;
     check_externals(&module)?;
 
     let emit = |module: &LlvmModule, kind| {

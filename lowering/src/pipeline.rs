@@ -32,14 +32,14 @@ const TO_LLVM: &str = "builtin.module(convert-linalg-to-loops,func.func(convert-
      convert-index-to-llvm,finalize-memref-to-llvm,convert-func-to-llvm,convert-cf-to-llvm,\
      convert-ub-to-llvm,reconcile-unrealized-casts,canonicalize,cse)";
 
-/// A context with all dialects, passes and translations, for use by one thread at a time.
+/// A context with all dialects, passes and translations, for use by one thread at a time. A dialect is loaded when
+/// something first needs it: each canonicalisation collects the patterns of all that are loaded.
 pub fn context() -> Context {
     let registry = DialectRegistry::new();
     utility::register_all_dialects(&registry);
     utility::register_all_passes();
     let context = Context::new_with_threading(false);
     context.append_dialect_registry(&registry);
-    context.load_all_available_dialects();
     utility::register_all_llvm_translations(&context);
     context
 }
