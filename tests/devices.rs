@@ -6,6 +6,7 @@ mod crowd;
 use crate::agreement::float;
 use crate::support::child::{self, MARK};
 use crate::support::devices::{gpu, tested};
+use crate::support::numbers::INTS;
 use bits::{Comparison, input};
 use burn_backend::ops::{ActivationOps, BoolTensorOps, FloatTensorOps, IntTensorOps};
 use burn_backend::{
@@ -19,16 +20,6 @@ type Unary = fn(MlirTensor) -> MlirTensor;
 type Binary = fn(MlirTensor, MlirTensor) -> MlirTensor;
 
 const FLOATS: [FloatDType; 4] = [FloatDType::F64, FloatDType::F32, FloatDType::F16, FloatDType::BF16];
-const INTS: [IntDType; 8] = [
-    IntDType::I64,
-    IntDType::I32,
-    IntDType::I16,
-    IntDType::I8,
-    IntDType::U64,
-    IntDType::U32,
-    IntDType::U16,
-    IntDType::U8,
-];
 const NATIVE: BoolDType = BoolDType::Native;
 
 /// Beside those of the sweep.

@@ -3,7 +3,7 @@
 
 use crate::agreement::{F32, I32, Results, float_in, int_in};
 use crate::support::devices::{Tested, each};
-use crate::support::numbers::numbers;
+use crate::support::numbers::{INTS, numbers};
 use burn_backend::ops::{
     AttentionModuleOptions, ConvOptions, ConvTransposeOptions, InterpolateMode, InterpolateOptions, PadMode,
 };
@@ -14,16 +14,6 @@ use burn_mlir::Mlir;
 
 const FLOATS: [FloatDType; 5] =
     [FloatDType::F64, FloatDType::F32, FloatDType::Flex32, FloatDType::F16, FloatDType::BF16];
-const INTS: [IntDType; 8] = [
-    IntDType::I64,
-    IntDType::I32,
-    IntDType::I16,
-    IntDType::I8,
-    IntDType::U64,
-    IntDType::U32,
-    IntDType::U16,
-    IntDType::U8,
-];
 const UPDATES: [IndexingUpdateOp; 5] = [
     IndexingUpdateOp::Assign,
     IndexingUpdateOp::Add,

@@ -66,75 +66,88 @@ fn crossed(c: &mut Choices) -> Case {
     case
 }
 
+/// Element type and extents of a convolution's operands besides those that windows slide along.
+struct Channels {
+    dtype: DType,
+    groups: usize,
+    inputs: usize,
+    outputs: usize,
+    batch: usize,
+}
+
+impl Channels {
+    /// Of each group one of `counts`; up to `most_batch` examples.
+    fn draw(c: &mut Choices, most_groups: usize, counts: &[usize], most_batch: usize) -> Self {
+        let dtype = c.pick(FLOATS);
+        let groups = c.pick(&[1, 1, 2, 3]).min(most_groups);
+        let [inputs, outputs] = [(); 2].map(|()| groups * c.pick(counts));
+        Self { dtype, groups, inputs, outputs, batch: c.within(1, most_batch) }
+    }
+
+    /// Input, kernel, bias and gradient, where a kernel's first extents are `kernel`; four options of each axis and
+    /// the groups in the parameters.
+    fn case(
+        &self,
+        c: &mut Choices,
+        kernel: [usize; 2],
+        rank: usize,
+        axis: impl Fn(&mut Choices) -> Axis,
+    ) -> Case {
+        let mut case = Case::of(c, self.dtype);
+        let axes: Vec<Axis> = (0..rank).map(|_| axis(c)).collect();
+        let shape = |first: [usize; 2], extent: fn(&Axis) -> usize| -> Vec<usize> {
+            first.into_iter().chain(axes.iter().map(extent)).collect()
+        };
+        case.input(c, self.dtype, &shape([self.batch, self.inputs], |axis| axis.extent), FACTORS);
+        case.input(c, self.dtype, &shape(kernel, |axis| axis.size), FACTORS);
+        case.input(c, self.dtype, &[self.outputs], FACTORS);
+        case.input(c, self.dtype, &shape([self.batch, self.outputs], |axis| axis.result), FACTORS);
+        case.params.numbers =
+            (0..4).flat_map(|list| axes.iter().map(move |axis| axis.options[list])).collect();
+        case.params.numbers.push(self.groups);
+        case.params.flags = vec![c.one_in(2)];
+        case
+    }
+}
+
+/// An axis that windows slide along.
+struct Axis {
+    extent: usize,
+    /// Elements of a window.
+    size: usize,
+    result: usize,
+    options: [usize; 4],
+}
+
 /// Input, kernel, bias and gradient of a convolution over `rank` axes; strides, both paddings, dilations and groups in
 /// the parameters.
 fn convolution(c: &mut Choices, rank: usize, asymmetric: bool, most_groups: usize) -> Case {
-    let dtype = c.pick(FLOATS);
-    let groups = c.pick(&[1, 1, 2, 3]).min(most_groups);
-    let [inputs, outputs] = [(); 2].map(|()| groups * c.pick(&[1, 2, 3, 8, 17]));
-    let batch = c.within(1, 3);
-    let mut case = Case::of(c, dtype);
-    let (mut extents, mut kernel, mut results) = (vec![], vec![], vec![]);
-    let mut options = vec![vec![]; 4];
-    for _ in 0..rank {
+    let channels = Channels::draw(c, most_groups, &[1, 2, 3, 8, 17], 3);
+    channels.case(c, [channels.outputs, channels.inputs / channels.groups], rank, |c| {
         let (size, stride, dilation) = (c.within(1, 4), c.within(1, 3), c.within(1, 2));
         let begin = c.within(0, 2);
         let end = if asymmetric { c.within(0, 2) } else { begin };
         let span = dilation * (size - 1) + 1;
         let least = span.saturating_sub(begin + end).max(1);
         let extent = c.within(least, least + [40, 12, 5][rank - 1]);
-        extents.push(extent);
-        kernel.push(size);
-        results.push((extent + begin + end - span) / stride + 1);
-        [stride, begin, end, dilation]
-            .into_iter()
-            .zip(&mut options)
-            .for_each(|(value, list)| list.push(value));
-    }
-    let shape = |first: usize, second: usize, rest: &[usize]| [&[first, second], rest].concat();
-    case.input(c, dtype, &shape(batch, inputs, &extents), FACTORS);
-    case.input(c, dtype, &shape(outputs, inputs / groups, &kernel), FACTORS);
-    case.input(c, dtype, &[outputs], FACTORS);
-    case.input(c, dtype, &shape(batch, outputs, &results), FACTORS);
-    case.params.numbers = options.concat();
-    case.params.numbers.push(groups);
-    case.params.flags = vec![c.one_in(2)];
-    case
+        let result = (extent + begin + end - span) / stride + 1;
+        Axis { extent, size, result, options: [stride, begin, end, dilation] }
+    })
 }
 
 /// The same for a transposed convolution, with what it adds to the result in place of the second padding.
 fn transposed(c: &mut Choices, rank: usize) -> Case {
-    let dtype = c.pick(FLOATS);
-    let groups = c.pick(&[1, 1, 2, 3]);
-    let [inputs, outputs] = [(); 2].map(|()| groups * c.pick(&[1, 2, 3, 8]));
-    let batch = c.within(1, 2);
-    let mut case = Case::of(c, dtype);
-    let (mut extents, mut kernel, mut results) = (vec![], vec![], vec![]);
-    let mut options = vec![vec![]; 4];
-    for _ in 0..rank {
+    let channels = Channels::draw(c, 3, &[1, 2, 3, 8], 2);
+    channels.case(c, [channels.inputs, channels.outputs / channels.groups], rank, |c| {
         let (size, stride, dilation) = (c.within(1, 4), c.within(1, 3), c.within(1, 2));
         let extra = c.below(stride);
         let span = dilation * (size - 1) + 1;
         // Nothing is cut off but what was added.
         let padding = c.within(0, 2).min((span - 1) / 2);
         let extent = c.within(1, [30, 8, 4][rank - 1]);
-        extents.push(extent);
-        kernel.push(size);
-        results.push((extent - 1) * stride + span + extra - 2 * padding);
-        [stride, padding, extra, dilation]
-            .into_iter()
-            .zip(&mut options)
-            .for_each(|(value, list)| list.push(value));
-    }
-    let shape = |first: usize, second: usize, rest: &[usize]| [&[first, second], rest].concat();
-    case.input(c, dtype, &shape(batch, inputs, &extents), FACTORS);
-    case.input(c, dtype, &shape(inputs, outputs / groups, &kernel), FACTORS);
-    case.input(c, dtype, &[outputs], FACTORS);
-    case.input(c, dtype, &shape(batch, outputs, &results), FACTORS);
-    case.params.numbers = options.concat();
-    case.params.numbers.push(groups);
-    case.params.flags = vec![c.one_in(2)];
-    case
+        let result = (extent - 1) * stride + span + extra - 2 * padding;
+        Axis { extent, size, result, options: [stride, padding, extra, dilation] }
+    })
 }
 
 /// A convolution over two axes with offsets and a mask. Not in 16-bit types, whose places are too coarse.

@@ -2,7 +2,7 @@
 
 use super::devices::current;
 use burn_backend::ops::{BoolTensorOps, FloatTensorOps, IntTensorOps};
-use burn_backend::{BoolStore, DType, ExecutionError, TensorData, read_sync};
+use burn_backend::{BoolStore, DType, ExecutionError, IntDType, TensorData, read_sync};
 use burn_mlir::{Mlir, MlirTensor};
 use half::{bf16, f16};
 
@@ -24,6 +24,18 @@ pub const TYPES: [DType; 16] = [
     DType::Bool(BoolStore::Native),
     DType::Bool(BoolStore::U8),
     DType::Bool(BoolStore::U32),
+];
+
+/// All integer types.
+pub const INTS: [IntDType; 8] = [
+    IntDType::I64,
+    IntDType::I32,
+    IntDType::I16,
+    IntDType::I8,
+    IntDType::U64,
+    IntDType::U32,
+    IntDType::U16,
+    IntDType::U8,
 ];
 
 /// An element of any type: every float is an f64, every integer an i128, truth is 0 or 1.
