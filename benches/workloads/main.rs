@@ -173,15 +173,20 @@ impl Work {
 fn main() -> Result<(), Box<dyn Error>> {
     let options = Options::parse();
     let workloads = options.device.workloads();
-    if options.list {
-        workloads.iter().for_each(|(name, _)| println!("{name}"));
-        return Ok(());
-    }
     if let Some(name) = &options.child {
         return child(name, &options);
     }
     let cold_starts = COLD_STARTS.iter().filter(|start| workloads.iter().any(|(name, _)| *name == start.1));
-    for name in workloads.iter().map(|(name, _)| *name).chain(cold_starts.map(|start| start.0)) {
+    let names: Vec<&str> =
+        workloads.iter().map(|(name, _)| *name).chain(cold_starts.map(|start| start.0)).collect();
+    if options.list {
+        names.iter().for_each(|name| println!("{name}"));
+        return Ok(());
+    }
+    if let Some(unknown) = options.only.iter().find(|only| !names.contains(&only.as_str())) {
+        return Err(format!("there is no workload `{unknown}`; --list names them").into());
+    }
+    for name in names {
         if options.only.is_empty() || options.only.iter().any(|only| only == name) {
             println!("{}", measure(name, &options)?);
         }
