@@ -209,6 +209,28 @@ pub struct Scan {
     pub accesses: [Access; 2],
 }
 
+/// What sorts and scans have in common: elements move, or are combined, along rows.
+macro_rules! rows {
+    ($($kernel:ident)*) => {
+        $(
+            impl $kernel {
+                /// The dimensions besides the axis, outermost first.
+                pub fn outer(&self) -> impl Iterator<Item = usize> {
+                    let axis = self.axis;
+                    (0..self.shape.len()).filter(move |&dim| dim != axis)
+                }
+
+                /// Number of rows along the axis.
+                pub fn rows(&self) -> usize {
+                    self.outer().map(|dim| self.shape[dim]).product()
+                }
+            }
+        )*
+    };
+}
+
+rows! { Sort Scan }
+
 /// Sums over monotone paths: what [`Op::Paths`](crate::Op::Paths) computes. Arguments in order: scores, whether states
 /// can be skipped to (bool), output.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

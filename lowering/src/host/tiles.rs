@@ -116,6 +116,23 @@ pub(crate) fn delinearize(e: &mut Emitter, linear: &Value, sizes: &[usize]) -> V
     coordinates
 }
 
+/// The coordinates in `shape` of the `line`-th line over all dimensions but `without`, on which they are `zero`.
+pub(crate) fn locate_line(
+    e: &mut Emitter,
+    line: &Value,
+    shape: &[usize],
+    without: &[usize],
+    zero: &Value,
+) -> Vec<Value> {
+    let others: Vec<usize> = (0..shape.len()).filter(|dim| !without.contains(dim)).collect();
+    let sizes: Vec<usize> = others.iter().map(|&dim| shape[dim]).collect();
+    let mut coordinates = vec![zero.clone(); shape.len()];
+    for (&dim, coordinate) in others.iter().zip(delinearize(e, line, &sizes)) {
+        coordinates[dim] = coordinate;
+    }
+    coordinates
+}
+
 /// A range of positions.
 #[derive(Clone, Debug)]
 pub(crate) struct Range {

@@ -38,8 +38,7 @@ struct Strips {
 pub(super) fn lower(scan: &Scan, target: &HostTarget, lane: usize) -> Result<Payload, LoweringError> {
     let (axis, lanes) = (scan.axis, scan.shape[lane]);
     let size = scan.shape[axis];
-    let outer: usize =
-        (0..scan.shape.len()).filter(|&dim| dim != axis && dim != lane).map(|dim| scan.shape[dim]).product();
+    let outer: usize = scan.outer().filter(|&dim| dim != lane).map(|dim| scan.shape[dim]).product();
     let width = vector::lanes(scan.dtype, target);
     let strip = width * if target.vector_registers >= 32 { 8 } else { 4 };
     let tiles = outer * lanes.div_ceil(strip);

@@ -45,7 +45,7 @@ struct Lines {
 pub(super) fn lower(scan: &Scan, target: &HostTarget) -> Result<Payload, LoweringError> {
     let axis = scan.axis;
     let size = scan.shape[axis];
-    let rows: usize = (0..scan.shape.len()).filter(|&dim| dim != axis).map(|dim| scan.shape[dim]).product();
+    let rows = scan.rows();
     let unit = scan.accesses.iter().all(|access| access.strides[axis] == 1);
     // Integers are combined in a cycle: a chain of them waits for nothing that transposing would not cost, too.
     let width = if unit && scan.dtype.is_float() { vector::lanes(scan.dtype, target) } else { 1 };

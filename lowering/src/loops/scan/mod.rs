@@ -23,7 +23,7 @@ const WORTH_CUTTING: usize = 64 << 10;
 /// Lowers a scan; f16 and bf16 accumulate in f32.
 pub(crate) fn scan(scan: &Scan, target: &HostTarget) -> Result<Payload, LoweringError> {
     let unit = |dim: usize| scan.accesses.iter().all(|access| access.strides[dim] == 1);
-    let beside = (0..scan.shape.len()).find(|&dim| dim != scan.axis && unit(dim) && scan.shape[dim] > 1);
+    let beside = scan.outer().find(|&dim| unit(dim) && scan.shape[dim] > 1);
     match beside {
         Some(lane) if !unit(scan.axis) => across::lower(scan, target, lane),
         _ => along::lower(scan, target),

@@ -2,7 +2,9 @@
 
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::{Emitter, Value};
-use crate::host::tiles::{Carried, Range, delinearize, index, index_op, open_carrying_for, open_for, scaled};
+use crate::host::tiles::{
+    Carried, Range, delinearize, index, index_op, locate_line, open_carrying_for, open_for, scaled,
+};
 use crate::loops::array::{Array, Place};
 use crate::loops::vector;
 use crate::loops::view::View;
@@ -60,14 +62,9 @@ impl<'a> Scanner<'a> {
 
     /// The coordinates of line `line` of those over all dimensions but `without`, which are 0.
     pub fn locate(&mut self, line: &Value, without: &[usize]) -> Vec<Value> {
-        let others: Vec<usize> = (0..self.shape.len()).filter(|dim| !without.contains(dim)).collect();
-        let sizes: Vec<usize> = others.iter().map(|&dim| self.shape[dim]).collect();
         let e = &mut self.phase.emitter;
-        let mut coordinates = vec![index(e, 0); self.shape.len()];
-        for (&dim, coordinate) in others.iter().zip(delinearize(e, line, &sizes)) {
-            coordinates[dim] = coordinate;
-        }
-        coordinates
+        let zero = index(e, 0);
+        locate_line(e, line, self.shape, without, &zero)
     }
 
     /// What a combination of nothing gives.

@@ -2,7 +2,7 @@
 
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::{Emitter, Value};
-use crate::host::tiles::{Carried, Cut, delinearize, index, index_op, open_carrying_for, open_for};
+use crate::host::tiles::{Carried, Cut, index, index_op, locate_line, open_carrying_for, open_for};
 use crate::loops::view::View;
 use crate::loops::{TILE_ELEMENTS, payload};
 use crate::types::storage_type;
@@ -16,10 +16,8 @@ const POSITION: DType = DType::I64;
 /// scratch array of twice the row's size and writes the other half.
 pub(super) fn lower(sort: &Sort) -> Result<Payload, LoweringError> {
     let size = sort.shape[sort.axis];
-    let outer: Vec<usize> = (0..sort.shape.len()).filter(|&dim| dim != sort.axis).collect();
-    let sizes: Vec<usize> = outer.iter().map(|&dim| sort.shape[dim]).collect();
     let passes = size.max(1).next_power_of_two().trailing_zeros() as usize;
-    let cut = Cut::new(sizes.iter().product(), 1, (TILE_ELEMENTS / (size * (passes + 1)).max(1)).max(1), 1);
+    let cut = Cut::new(sort.rows(), 1, (TILE_ELEMENTS / (size * (passes + 1)).max(1)).max(1), 1);
 
     let mut phase = PhaseWriter::new("sort");
     let input = View::new(&mut phase, 0, sort.dtype, &sort.accesses[0], &sort.shape);
@@ -34,10 +32,7 @@ pub(super) fn lower(sort: &Sort) -> Result<Payload, LoweringError> {
     let e = &mut phase.emitter;
     let (zero, one, limit) = (index(e, 0), index(e, 1), index(e, size));
     let (row, _) = cut.open(e, &begin, &end);
-    let mut coordinates = vec![zero.clone(); sort.shape.len()];
-    for (&dim, coordinate) in outer.iter().zip(delinearize(e, &row, &sizes)) {
-        coordinates[dim] = coordinate;
-    }
+    let mut coordinates = locate_line(e, &row, &sort.shape, &[sort.axis], &zero);
 
     let at = open_for(e, &zero, &limit, 1);
     coordinates[sort.axis] = at.clone();

@@ -31,7 +31,6 @@ pub(crate) fn sort(sort: &Sort) -> Result<Payload, LoweringError> {
     if size < RADIX_ELEMENTS * sort.dtype.size() {
         return merge::lower(sort);
     }
-    let rows: usize =
-        (0..sort.shape.len()).filter(|&dim| dim != sort.axis).map(|dim| sort.shape[dim]).product();
+    let rows = sort.rows();
     if size >= LONG && rows < MANY { parts::lower(sort, rows) } else { rows::lower(sort, rows) }
 }

@@ -3,7 +3,7 @@
 use super::key::{bits_of, digit};
 use crate::abi::{PhaseWriter, Scratch};
 use crate::emit::{Emitter, Value};
-use crate::host::tiles::{Range, delinearize, index, index_op, open_for, scaled};
+use crate::host::tiles::{Range, index, index_op, locate_line, open_for, scaled};
 use crate::loops::array::{Array, Place, Plan};
 use crate::loops::view::View;
 use crate::scalar;
@@ -144,15 +144,9 @@ impl<'a> Radix<'a> {
     /// The coordinates of a row.
     pub fn locate(&mut self, row: &Value) -> Vec<Value> {
         let (shape, axis) = (&self.sort.shape, self.sort.axis);
-        let outer: Vec<usize> = (0..shape.len()).filter(|&dim| dim != axis).collect();
-        let sizes: Vec<usize> = outer.iter().map(|&dim| shape[dim]).collect();
         let e = &mut self.phase.emitter;
         let zero = index(e, 0);
-        let mut coordinates = vec![zero; shape.len()];
-        for (&dim, coordinate) in outer.iter().zip(delinearize(e, row, &sizes)) {
-            coordinates[dim] = coordinate;
-        }
-        coordinates
+        locate_line(e, row, shape, &[axis], &zero)
     }
 
     /// Reads a range of a row into the first half of the arrays at `base`.

@@ -40,15 +40,14 @@ struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     fn of(scan: &'a Scan) -> Self {
-        let mut outer: Vec<usize> = (0..scan.shape.len()).filter(|&dim| dim != scan.axis).collect();
+        let mut outer: Vec<usize> = scan.outer().collect();
         let stride = |dim: usize| scan.accesses[1].strides[dim].unsigned_abs();
         if let Some(side) = outer.iter().position(|&dim| stride(dim) == 1) {
             let side = outer.remove(side);
             outer.push(side);
         }
-        let count = outer.iter().map(|&dim| scan.shape[dim]).product();
         let size = scan.shape[scan.axis];
-        Self { scan, outer, count, size, accumulator: scalar::accumulator(scan.dtype) }
+        Self { scan, outer, count: scan.rows(), size, accumulator: scalar::accumulator(scan.dtype) }
     }
 
     /// Whether neighbouring rows lie closer to each other than neighbouring elements of a row.

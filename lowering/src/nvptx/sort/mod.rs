@@ -21,8 +21,7 @@ use burn_mlir_ir::{DType, Phase, Sort};
 
 /// Lowers a sort.
 pub(super) fn lower(sort: &Sort) -> Result<Payload, LoweringError> {
-    let outer: Vec<usize> = (0..sort.shape.len()).filter(|&dim| dim != sort.axis).collect();
-    let rows = outer.iter().map(|&dim| sort.shape[dim]).product();
+    let (outer, rows) = (sort.outer().collect(), sort.rows());
     let (size, bits) = (sort.shape[sort.axis], 8 * sort.dtype.size());
     let elements = Elements { sort, outer, entries: Entries::of(sort.dtype) };
     if sort.index_dtype.is_none() && Sorting::is_radix(size, bits) {
