@@ -17,7 +17,7 @@ mod view;
 
 pub(crate) use paths::paths;
 pub(crate) use scan::scan;
-pub(crate) use scatter::scatter;
+pub(crate) use scatter::{combination, scatter};
 pub(crate) use sort::sort;
 
 use crate::Payload;

@@ -209,7 +209,8 @@ fn in_range(e: &mut Emitter, value: &Value, dtype: DType, extent: usize) -> Valu
     target
 }
 
-fn combination(op: ScatterOp) -> Option<ReduceOp> {
+/// How an update is combined with what was there, if it is.
+pub(crate) fn combination(op: ScatterOp) -> Option<ReduceOp> {
     match op {
         ScatterOp::Assign => None,
         ScatterOp::Add => Some(ReduceOp::Sum),

@@ -6,6 +6,7 @@
 //! indices are sorted, and the [runs] or, in few columns, [segments] of equal ones combined in parallel: every
 //! column's updates of an element stay in their order.
 
+mod chunks;
 mod last;
 mod order_free;
 mod runs;
@@ -18,10 +19,11 @@ use super::sort::Entries;
 use super::writer::KernelWriter;
 use super::{grid, kernels};
 use crate::emit::{Emitter, Value};
+use crate::loops::combination;
 use crate::nvptx::code::Code;
 use crate::types::{storage_type, value_type};
 use crate::{LoweringError, Payload, scalar};
-use burn_mlir_ir::{Access, DType, DTypeKind, NvptxTarget, Phase, ReduceOp, Scatter, ScatterOp};
+use burn_mlir_ir::{Access, DType, DTypeKind, NvptxTarget, Phase, Scatter};
 
 /// Updates of a column that one thread takes at most, if columns are few.
 const SHORT: usize = 32;
@@ -219,15 +221,5 @@ impl<'a> Columns<'a> {
     /// Whether an update needs what was there.
     fn reads_data(&self) -> bool {
         combination(self.scatter.op).is_some()
-    }
-}
-
-fn combination(op: ScatterOp) -> Option<ReduceOp> {
-    match op {
-        ScatterOp::Assign => None,
-        ScatterOp::Add => Some(ReduceOp::Sum),
-        ScatterOp::Mul => Some(ReduceOp::Prod),
-        ScatterOp::Max => Some(ReduceOp::Max),
-        ScatterOp::Min => Some(ReduceOp::Min),
     }
 }

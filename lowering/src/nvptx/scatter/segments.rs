@@ -1,22 +1,19 @@
 //! Updates of few columns in the order of their indices: every thread of a block has one of a chunk of
 //! consecutive updates, and what equal indices come to is found by a segmented scan.
 //!
-//! What a chunk has of a run of equal indices that began in an earlier chunk is its *head*, of one that begins
-//! in it and goes on in the next its *tail*; a second kernel adds the heads behind a tail to it, a warp a tail.
+//! A second kernel completes the runs of more than one [chunk](super::chunks), a warp a tail.
 
-use super::sorted::SortedIndices;
+use super::chunks::{Chunks, Here, Part, load, store};
 use super::{Columns, THREADS};
 use crate::emit::{Emitter, Value};
 use crate::nvptx::WARP;
 use crate::nvptx::code::Code;
+use crate::nvptx::grid;
 use crate::nvptx::shuffle::{Shuffle, shuffle};
-use crate::nvptx::sort::Sorting;
-use crate::nvptx::writer::{GLOBAL, KernelWriter, WORKGROUP};
-use crate::nvptx::{grid, kernels};
-use crate::scalar;
-use crate::types::{storage_type, value_type};
+use crate::nvptx::writer::{KernelWriter, WORKGROUP};
+use crate::types::storage_type;
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::{DType, Phase};
+use burn_mlir_ir::Phase;
 
 /// Columns of a list at most: a warp's accesses are spread over so many elements.
 const COLUMNS: usize = 8;
@@ -27,136 +24,62 @@ pub(super) fn pays(columns: &Columns<'_>) -> bool {
 }
 
 pub(super) fn lower(columns: &Columns<'_>) -> Result<Payload, LoweringError> {
-    let (size, lists, inner) = (columns.axis_size(), columns.list_count(), columns.inner_count());
-    let sorted = SortedIndices { columns, entries: columns.entries() };
-    let chunks = size.div_ceil(THREADS);
-    let count = lists * chunks * inner;
-    let partial_bytes = (count * columns.accumulator().size()).next_multiple_of(256);
-    let heads = sorted.entries.array_bytes(lists * size);
-    let segments = Segments { columns, sorted, chunks, heads, tails: heads + partial_bytes };
-    let scratch = segments.tails + partial_bytes;
-    let sorting = Sorting::new(columns.entries(), lists, size, columns.index_bits(), scratch)?;
-    let mut phases = sorting.phases(&segments.sorted)?;
-    let launches = [
-        ("segments", segments.sums("segments"), count),
-        ("joins", segments.joins("joins"), count.div_ceil(THREADS / WARP)),
-    ];
-    for (symbol, text, blocks) in launches {
-        let block = [THREADS as u32, 1, 1];
-        phases.push((text, Phase { symbol: symbol.into(), grid: grid(blocks)?, block, ..Phase::default() }));
-    }
-    Ok(kernels(phases, scratch + sorting.scratch_bytes()))
+    let segments = Segments { columns, chunks: Chunks::new(columns, THREADS) };
+    let count = segments.chunks.count();
+    let block = [THREADS as u32, 1, 1];
+    let phase = |symbol: &str, blocks: usize| {
+        Ok(Phase { symbol: symbol.into(), grid: grid(blocks)?, block, ..Phase::default() })
+    };
+    segments.chunks.payload([
+        (segments.sums("segments"), phase("segments", count)?),
+        (segments.joins("joins"), phase("joins", count.div_ceil(THREADS / WARP))?),
+    ])
 }
 
 struct Segments<'a> {
     columns: &'a Columns<'a>,
-    sorted: SortedIndices<'a>,
-    /// Chunks of a list.
-    chunks: usize,
-    /// Where heads are in scratch memory; the sorted entries are at its start.
-    heads: usize,
-    /// Where tails are.
-    tails: usize,
-}
-
-/// What a block or warp works on.
-struct Here {
-    list: Value,
-    chunk: Value,
-    /// Coordinates of list and column.
-    place: Vec<Value>,
-    /// Number among the partial results.
-    number: Value,
+    /// A block's, an update a thread.
+    chunks: Chunks<'a>,
 }
 
 impl Segments<'_> {
-    fn ty(&self) -> &'static str {
-        value_type(self.columns.accumulator())
-    }
-
-    fn here(&self, e: &mut Emitter, number: &Value) -> Here {
-        let sizes = [self.columns.list_count(), self.chunks, self.columns.inner_count()];
-        let at = super::coordinates(e, number, &sizes);
-        let place = self.columns.place(e, Some(&at[0]), Some(&at[2]));
-        Here { list: at[0].clone(), chunk: at[1].clone(), place, number: number.clone() }
-    }
-
-    /// The key of a list's entry, and whether there is an entry; `at` may be one off the list's ends.
-    fn key(&self, kernel: &mut KernelWriter, here: &Here, at: &Value) -> (Value, Value) {
-        let e = &mut kernel.emitter;
-        let size = self.columns.axis_size();
-        let (limit, last, zero) = (e.int("index", size), e.int("index", size - 1), e.int("index", 0));
-        // One before the first is larger than all.
-        let exists = e.compare("ult", "index", at, &limit);
-        let at = e.arith("maxsi", "index", at, &zero);
-        let at = e.arith("minui", "index", &at, &last);
-        (self.sorted.key(kernel, &here.list, &at), exists)
-    }
-
-    /// Whether the entry at `at` exists and has a key.
-    fn has_key(&self, kernel: &mut KernelWriter, here: &Here, at: &Value, key: &Value) -> Value {
-        let (other, exists) = self.key(kernel, here, at);
-        let e = &mut kernel.emitter;
-        let same = e.compare("eq", self.sorted.entries.key_type(), &other, key);
-        e.both(&same, &exists)
-    }
-
-    fn partial(&self, kernel: &mut KernelWriter, offset: usize, number: &Value) -> Value {
-        let base = kernel.scratch(offset);
-        kernel.element(&base, GLOBAL, number, storage_type(self.columns.accumulator()))
-    }
-
-    /// Leaves a head or tail.
-    fn leave(&self, kernel: &mut KernelWriter, offset: usize, here: &Here, value: &Value) {
-        let at = self.partial(kernel, offset, &here.number);
-        store(&mut kernel.emitter, self.columns.accumulator(), &at, GLOBAL, value);
-    }
-
-    /// Writes what a run comes to, if its index is one.
+    /// Writes what a run comes to.
     fn finish(&self, kernel: &mut KernelWriter, here: &Here, key: &Value, sum: &Value) {
-        let e = &mut kernel.emitter;
-        let ty = self.sorted.entries.key_type();
-        let extent = e.int(ty, self.columns.scatter.extent);
-        let inside = e.compare("ult", ty, key, &extent);
-        e.open(format_args!("scf.if {inside} {{"));
-        let mut at = here.place.clone();
-        at[self.columns.scatter.axis] = e.resize(key, ty, "index");
-        let value = if self.columns.reads_data() {
-            let old = self.columns.value(kernel, 0, &at);
+        self.chunks.finish(kernel, here, key, |kernel, at| {
+            if !self.columns.reads_data() {
+                return sum.clone();
+            }
+            let old = self.columns.value(kernel, 0, at);
             self.columns.combine(&mut kernel.emitter, &old, sum)
-        } else {
-            sum.clone()
-        };
-        self.columns.replace(kernel, &at, &value);
-        kernel.emitter.close("}");
+        });
     }
 
     /// The kernel over chunks.
     fn sums(&self, symbol: &str) -> String {
-        let (ty, index) = (self.ty(), "index");
+        let (ty, index) = (self.chunks.ty(), "index");
         let size = self.columns.axis_size();
         let mut kernel = self.columns.open(symbol);
         let (block, thread) = (kernel.block('x'), kernel.thread());
-        let here = self.here(&mut kernel.emitter, &block);
+        let here = self.chunks.here(&mut kernel.emitter, &block);
         let e = &mut kernel.emitter;
-        let (length, limit, one) = (e.int(index, THREADS), e.int(index, size), e.int(index, 1));
-        let from = e.arith("muli", index, &here.chunk, &length);
+        let (limit, one) = (e.int(index, size), e.int(index, 1));
+        let (from, _) = self.chunks.range(e, &here);
         let at = e.arith("addi", index, &from, &thread);
         let valid = e.compare("ult", index, &at, &limit);
         let inside = e.int(index, size - 1);
         let inside = e.arith("minui", index, &at, &inside);
-        let (key, position) = self.sorted.entry_at(&mut kernel, &here.list, &inside);
+        let (key, position) = self.chunks.sorted.entry_at(&mut kernel, &here.list, &inside);
         let e = &mut kernel.emitter;
         let mut place = here.place.clone();
         place[self.columns.scatter.axis] = e.resize(&position, "i32", index);
         let update = self.columns.value(&mut kernel, 2, &place);
         let e = &mut kernel.emitter;
         let (before, after) = (e.arith("subi", index, &at, &one), e.arith("addi", index, &at, &one));
-        let goes_on = self.has_key(&mut kernel, &here, &after, &key);
-        let same = self.has_key(&mut kernel, &here, &before, &key);
+        let goes_on = self.chunks.has_key(&mut kernel, &here, &after, &key);
+        let same = self.chunks.has_key(&mut kernel, &here, &before, &key);
         let e = &mut kernel.emitter;
         let before = e.arith("subi", index, &from, &one);
-        let is_head = self.has_key(&mut kernel, &here, &before, &key);
+        let is_head = self.chunks.has_key(&mut kernel, &here, &before, &key);
         // Segments of the block begin where runs do, and with its first thread.
         let e = &mut kernel.emitter;
         let zero = e.int(index, 0);
@@ -172,10 +95,10 @@ impl Segments<'_> {
         let leaves = e.both(&leaves, &valid);
         e.open(format_args!("scf.if {leaves} {{"));
         e.open(format_args!("scf.if {is_head} {{"));
-        self.leave(&mut kernel, self.heads, &here, &sum);
+        self.chunks.leave(&mut kernel, Part::Head, &here.number, &sum);
         kernel.emitter.close("} else {");
         kernel.emitter.open(format_args!("scf.if {goes_on} {{"));
-        self.leave(&mut kernel, self.tails, &here, &sum);
+        self.chunks.leave(&mut kernel, Part::Tail, &here.number, &sum);
         kernel.emitter.close("} else {");
         kernel.emitter.open(format_args!("// a whole run, of {ty}"));
         self.finish(&mut kernel, &here, &key, &sum);
@@ -185,7 +108,7 @@ impl Segments<'_> {
 
     /// What the updates of a thread's segment up to its own come to.
     fn scanned(&self, kernel: &mut KernelWriter, thread: &Value, update: &Value, begins: &Value) -> Value {
-        let (ty, dtype) = (self.ty(), self.columns.accumulator());
+        let (ty, dtype) = (self.chunks.ty(), self.columns.accumulator());
         let warps = THREADS / WARP;
         let values = kernel.workgroup(warps * dtype.size());
         let flags = kernel.workgroup(4 * warps);
@@ -248,9 +171,7 @@ impl Segments<'_> {
 
     /// The kernel that completes the runs of more than one chunk; each warp those that begin in a chunk.
     fn joins(&self, symbol: &str) -> String {
-        let (ty, index, dtype) = (self.ty(), "index", self.columns.accumulator());
-        let (size, inner) = (self.columns.axis_size(), self.columns.inner_count());
-        let count = self.columns.list_count() * self.chunks * inner;
+        let (ty, index) = (self.chunks.ty(), "index");
         let mut kernel = self.columns.open(symbol);
         let (block, thread) = (kernel.block('x'), kernel.thread());
         let e = &mut kernel.emitter;
@@ -259,29 +180,25 @@ impl Segments<'_> {
         let warp = e.arith("divui", index, &thread, &lanes);
         let lane = e.arith("remui", index, &thread, &lanes);
         let number = e.arith("addi", index, &first, &warp);
-        let limit = e.int(index, count);
+        let limit = e.int(index, self.chunks.count());
         let valid = e.compare("ult", index, &number, &limit);
         e.open(format_args!("scf.if {valid} {{"));
-        let here = self.here(e, &number);
-        let (length, one) = (e.int(index, THREADS), e.int(index, 1));
-        let limit = e.int(index, size);
-        let from = e.arith("muli", index, &here.chunk, &length);
-        let end = e.arith("addi", index, &from, &length);
-        let end = e.arith("minui", index, &end, &limit);
+        let here = self.chunks.here(e, &number);
+        let one = e.int(index, 1);
+        let (from, end) = self.chunks.range(e, &here);
         let last = e.arith("subi", index, &end, &one);
-        let (key, _) = self.key(&mut kernel, &here, &last);
-        let goes_on = self.has_key(&mut kernel, &here, &end, &key);
+        let key = self.chunks.sorted.key(&mut kernel, &here.list, &last);
+        let goes_on = self.chunks.has_key(&mut kernel, &here, &end, &key);
         // The run is another warp's if it began before the chunk.
         let e = &mut kernel.emitter;
         let before = e.arith("subi", index, &from, &one);
-        let is_head = self.has_key(&mut kernel, &here, &before, &key);
+        let is_head = self.chunks.has_key(&mut kernel, &here, &before, &key);
         let e = &mut kernel.emitter;
         let begins = e.not(&is_head);
         let mine = e.both(&goes_on, &begins);
         e.open(format_args!("scf.if {mine} {{"));
-        let at = self.partial(&mut kernel, self.tails, &here.number);
+        let tail = self.chunks.left(&mut kernel, Part::Tail, &here.number);
         let e = &mut kernel.emitter;
-        let tail = load(e, dtype, &at, GLOBAL);
         let next = e.arith("addi", index, &here.chunk, &one);
         let (yes, no) = (e.op("arith.constant true"), e.op("arith.constant false"));
         let start = [(next, index), (tail, ty), (no, "i1"), (yes, "i1")];
@@ -324,22 +241,18 @@ impl Segments<'_> {
         lane: &Value,
         state: &[Value],
     ) -> Vec<Value> {
-        let (ty, index, dtype) = (self.ty(), "index", self.columns.accumulator());
+        let (ty, index) = (self.chunks.ty(), "index");
         let e = &mut kernel.emitter;
         let length = e.int(index, THREADS);
         let chunk = e.arith("addi", index, &state[0], lane);
         let from = e.arith("muli", index, &chunk, &length);
-        let takes_part = self.has_key(kernel, here, &from, key);
+        let takes_part = self.chunks.has_key(kernel, here, &from, key);
         let e = &mut kernel.emitter;
         // A lane that takes no part reads the first of them.
         let chunk = e.choose(&takes_part, index, &chunk, &here.chunk);
-        let distance = e.arith("subi", index, &chunk, &here.chunk);
-        let columns = e.int(index, self.columns.inner_count());
-        let distance = e.arith("muli", index, &distance, &columns);
-        let number = e.arith("addi", index, &here.number, &distance);
-        let at = self.partial(kernel, self.heads, &number);
+        let number = self.chunks.number(e, here, &chunk);
+        let mut sum = self.chunks.left(kernel, Part::Head, &number);
         let e = &mut kernel.emitter;
-        let mut sum = load(e, dtype, &at, GLOBAL);
         let lane = e.resize(lane, index, "i32");
         let mut distance = 1;
         while distance < WARP {
@@ -368,14 +281,4 @@ impl Segments<'_> {
         let next = e.arith("addi", index, &state[0], &warp);
         vec![next, result, writes, more]
     }
-}
-
-fn store(e: &mut Emitter, dtype: DType, at: &Value, space: &str, value: &Value) {
-    let value = scalar::to_storage(e, dtype, value);
-    e.line(format_args!("llvm.store {value}, {at} : {}, {space}", storage_type(dtype)));
-}
-
-fn load(e: &mut Emitter, dtype: DType, at: &Value, space: &str) -> Value {
-    let value = e.op(format_args!("llvm.load {at} : {space} -> {}", storage_type(dtype)));
-    scalar::from_storage(e, dtype, &value)
 }
