@@ -49,7 +49,7 @@ pub fn graph<R>(device: MlirDevice, compute: impl FnOnce() -> R) -> Result<(R, G
 ///
 /// If the graph cannot be planned.
 pub fn plan_text(graph: &Graph) -> Result<String, MlirError> {
-    Ok(engine::planned(graph, &host())?.to_string())
+    Ok(engine::plan_of(graph, &host())?.to_string())
 }
 
 /// The kernels of a graph, compiled for `target` without being loaded or cached.
@@ -58,7 +58,7 @@ pub fn plan_text(graph: &Graph) -> Result<String, MlirError> {
 ///
 /// If the graph cannot be planned or a kernel cannot be compiled.
 pub fn kernels(graph: &Graph, target: &Target) -> Result<Vec<Inspected>, MlirError> {
-    let plan: plan::Plan = engine::planned(graph, target)?;
+    let plan: plan::Plan = engine::plan_of(graph, target)?;
     plan.kernels.iter().map(|kernel| engine::inspect(kernel, target)).collect()
 }
 

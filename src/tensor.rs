@@ -66,7 +66,7 @@ impl TensorMetadata for MlirTensor {
     }
 
     fn can_mut(&self) -> bool {
-        Arc::strong_count(&self.state) == 1
+        self.state.handles() == 1
     }
 }
 

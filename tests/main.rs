@@ -34,6 +34,7 @@ mod randomness;
 mod recorded;
 mod reductions;
 mod remote;
+mod repeats;
 mod sampling;
 mod stages;
 mod support;

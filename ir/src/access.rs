@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 pub type Strides = SmallVec<[i64; 6]>;
 
 /// How the dimensions of a tensor map to a buffer: element `i` is at `offset + Σ i[d]·strides[d]`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Layout {
     /// The extents.
     pub shape: Shape,
@@ -15,6 +15,14 @@ pub struct Layout {
     pub strides: Strides,
     /// The element at index 0, counted from the start of the buffer.
     pub offset: i64,
+}
+
+impl Clone for Layout {
+    #[inline]
+    fn clone(&self) -> Self {
+        let strides = Strides::from_slice(&self.strides);
+        Self { shape: self.shape.clone(), strides, offset: self.offset }
+    }
 }
 
 impl Layout {
@@ -31,10 +39,16 @@ impl Layout {
 
     /// Whether the elements lie in row-major order without gaps (extents of 1 and 0 aside).
     pub fn is_contiguous(&self) -> bool {
-        let dense = Self::contiguous(&self.shape);
-        self.shape.elements() == 0
-            || (0..self.shape.rank())
-                .all(|axis| self.shape[axis] == 1 || self.strides[axis] == dense.strides[axis])
+        let mut step = 1;
+        let mut dense = true;
+        for (&extent, &stride) in self.shape.iter().zip(&self.strides).rev() {
+            if extent == 0 {
+                return true;
+            }
+            dense &= extent == 1 || stride == step;
+            step *= extent as i64;
+        }
+        dense
     }
 }
 

@@ -3,9 +3,11 @@
 mod compile;
 mod cuda;
 mod executable;
+mod planned;
 mod random;
 
 pub(crate) use executable::Executable;
+pub(crate) use planned::Planned;
 
 use crate::inspect::Inspected;
 use crate::{MlirDevice, MlirError};
@@ -30,16 +32,13 @@ static ENGINES: Mutex<Vec<(MlirDevice, Arc<Engine>)>> = Mutex::new(Vec::new());
 /// Plans kept before the oldest half of the table is thrown away.
 const MOST_PLANS: usize = 8192;
 
-/// A graph and what became of it.
-type Planned = (Graph, Arc<Executable>);
-
 /// A device with its compiler.
 pub(crate) struct Engine {
     pub(crate) device: Device,
     pub(crate) random: Random,
     compiler: Compiler,
     /// By the hash of the graph; graphs are compared as well.
-    plans: Mutex<FxHashMap<u64, Vec<Planned>>>,
+    plans: Mutex<FxHashMap<u64, Vec<Arc<Planned>>>>,
     planned: AtomicU64,
     reused: AtomicU64,
 }
@@ -97,19 +96,19 @@ impl Engine {
     }
 
     /// The plan of a graph with its kernels compiled; made once for each structure.
-    pub(crate) fn executable(&self, graph: &Graph) -> Result<Arc<Executable>, MlirError> {
+    pub(crate) fn planned(&self, graph: &Graph) -> Result<Arc<Planned>, MlirError> {
         let mut hasher = FxHasher::default();
         graph.hash(&mut hasher);
         let hash = hasher.finish();
         if let Some(known) = self.plans.lock().get(&hash)
-            && let Some((_, executable)) = known.iter().find(|(known, _)| known == graph)
+            && let Some(planned) = known.iter().find(|known| known.graph == *graph)
         {
-            self.reused.fetch_add(1, Ordering::Relaxed);
-            return Ok(executable.clone());
+            self.reuse();
+            return Ok(planned.clone());
         }
-        let plan = planned(graph, self.compiler.target())?;
+        let plan = plan_of(graph, self.compiler.target())?;
         let kernels = self.compiler.kernels(&plan)?;
-        let executable = Arc::new(Executable::new(plan, kernels));
+        let planned = Arc::new(Planned::new(graph.clone(), Executable::new(plan, kernels)));
         self.planned.fetch_add(1, Ordering::Relaxed);
         let mut plans = self.plans.lock();
         if plans.len() >= MOST_PLANS {
@@ -119,13 +118,18 @@ impl Engine {
                 keep
             });
         }
-        plans.entry(hash).or_default().push((graph.clone(), executable.clone()));
-        Ok(executable)
+        plans.entry(hash).or_default().push(planned.clone());
+        Ok(planned)
+    }
+
+    /// Counts a window that had its plan already.
+    pub(crate) fn reuse(&self) {
+        self.reused.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 /// The plan of a graph for a target, with an error that names its results.
-pub(crate) fn planned(graph: &Graph, target: &Target) -> Result<Plan, MlirError> {
+pub(crate) fn plan_of(graph: &Graph, target: &Target) -> Result<Plan, MlirError> {
     plan::plan_for(graph, target)
         .map_err(|error| MlirError::Plan { summary: compile::summary(graph), reason: error.to_string() })
 }

@@ -1,9 +1,10 @@
 //! Elementwise operations; operands broadcast against each other.
 
-use super::{apply, invalid};
+use super::{apply, apply_to, invalid};
+use crate::record::{Operand, Operation};
 use crate::{MlirTensor, dtype};
 use burn_backend::Scalar;
-use burn_mlir_ir::{BinaryOp, CompareOp, DType, DTypeKind, Op, Shape, UnaryOp};
+use burn_mlir_ir::{BinaryOp, CompareOp, DType, DTypeKind, Literal, Op, Shape, UnaryOp};
 use std::cmp::Ordering;
 
 /// The shape two or more shapes broadcast to: extents are equal or 1, missing leading ones are 1.
@@ -96,7 +97,18 @@ impl MlirTensor {
 
     /// A function of each element and a scalar that a user chose.
     pub(crate) fn binary_scalar(&self, op: BinaryOp, rhs: Scalar) -> Self {
-        self.binary(op, &self.fill_like(rhs))
+        let rhs = Operand::Scalar(self.dtype, dtype::scalar_bits(rhs, self.dtype));
+        self.zip_same(op.name(), Op::Binary(op), rhs, self.dtype)
+    }
+
+    /// A function of this tensor and an operand that has its type and shape by itself.
+    fn zip_same(&self, name: &'static str, op: Op, rhs: Operand<'_>, dtype: DType) -> Self {
+        let (operands, shape) = ([Operand::Tensor(self), rhs], self.ir_shape());
+        apply_to(
+            name,
+            self.device,
+            &Operation { op: &op, operands: &operands, scalars: &[], dtype, shape: &shape },
+        )
     }
 
     /// A comparison of each element with a scalar that a user chose, which need not be of the elements' type.
@@ -109,7 +121,8 @@ impl MlirTensor {
             (Ordering::Greater, CompareOp::Ne | CompareOp::Lt | CompareOp::Le) => CompareOp::Le,
             (Ordering::Greater, _) => CompareOp::Gt,
         };
-        self.compare(op, &self.fill_like(near))
+        let rhs = Operand::Scalar(self.dtype, dtype::scalar_bits(near, self.dtype));
+        self.zip_same(op.name(), Op::Compare(op), rhs, DType::Bool)
     }
 
     /// The larger, or the smaller, of each element and a bound, which need not be of the elements' type.
@@ -129,7 +142,8 @@ impl MlirTensor {
 
     /// A function of each element and a constant of a formula.
     pub(crate) fn binary_constant(&self, op: BinaryOp, rhs: f64) -> Self {
-        self.binary(op, &self.constant_like(rhs))
+        let rhs = Operand::Constant(self.dtype, Literal::of(self.dtype, rhs));
+        self.zip_same(op.name(), Op::Binary(op), rhs, self.dtype)
     }
 
     /// `self + value` for a constant of a formula.
@@ -159,7 +173,8 @@ impl MlirTensor {
 
     /// A comparison with a constant of a formula.
     pub(crate) fn compare_constant(&self, op: CompareOp, rhs: f64) -> Self {
-        self.compare(op, &self.constant_like(rhs))
+        let rhs = Operand::Constant(self.dtype, Literal::of(self.dtype, rhs));
+        self.zip_same(op.name(), Op::Compare(op), rhs, DType::Bool)
     }
 
     /// `self ? a : b` for a truth value, all three broadcasting.

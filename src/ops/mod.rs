@@ -33,8 +33,9 @@ pub(crate) use minifloat::Minifloat;
 pub(crate) use pool::PoolGeometry;
 pub(crate) use view::slice_dims;
 
-use crate::record::{failed, record_with};
-use crate::{MlirError, MlirTensor};
+use crate::dtype::scalar_bits;
+use crate::record::{Operand, Operation, failed, push};
+use crate::{MlirDevice, MlirError, MlirTensor};
 use burn_backend::Scalar;
 use burn_mlir_ir::{DType, Declared, Op, Shape, infer};
 use smallvec::SmallVec;
@@ -77,16 +78,44 @@ fn apply_with(
         let reason = format!("operands are on {device} and on {}", other.device);
         return invalid(name, operands, dtype, shape, reason);
     }
-    let shapes: SmallVec<[Shape; 3]> = operands.iter().map(|t| t.ir_shape()).collect();
-    let types: SmallVec<[(DType, &Shape); 3]> =
-        operands.iter().zip(&shapes).map(|(t, shape)| (t.dtype, shape)).collect();
-    match infer(&op, &types, Declared::both(dtype, &shape)) {
-        Ok(inferred) if inferred == (dtype, shape.clone()) => {
-            record_with(device, op, operands, scalars, dtype, shape)
-        }
-        Ok((dtype, inferred)) => invalid(name, operands, dtype, shape, format!("gives {dtype}{inferred}")),
-        Err(error) => invalid(name, operands, dtype, shape, error.rule),
-    }
+    let scalars: SmallVec<[(DType, u64); 2]> =
+        scalars.iter().map(|&(dtype, value)| (dtype, scalar_bits(value, dtype))).collect();
+    let operands: SmallVec<[Operand<'_>; 4]> =
+        operands.iter().map(|tensor| Operand::Tensor(tensor)).collect();
+    apply_to(
+        name,
+        device,
+        &Operation { op: &op, operands: &operands, scalars: &scalars, dtype, shape: &shape },
+    )
+}
+
+/// Records an operation on operands of one device, or makes a failed tensor if they do not fit it.
+fn apply_to(name: &'static str, device: MlirDevice, operation: &Operation<'_>) -> MlirTensor {
+    let &Operation { operands, dtype, shape, .. } = operation;
+    push(device, operation, &|op| check(name, op, operands, dtype, shape))
+}
+
+/// Whether operands fit an operation, whose result is to be of a type and shape.
+fn check(
+    name: &'static str,
+    op: &Op,
+    operands: &[Operand<'_>],
+    dtype: DType,
+    shape: &Shape,
+) -> Result<(), MlirError> {
+    let typed = |operand: &Operand<'_>| match *operand {
+        Operand::Tensor(tensor) => (tensor.dtype, tensor.ir_shape()),
+        Operand::Scalar(dtype, _) | Operand::Constant(dtype, _) => (dtype, shape.clone()),
+    };
+    let typed: SmallVec<[(DType, Shape); 3]> = operands.iter().map(typed).collect();
+    let types: SmallVec<[(DType, &Shape); 3]> = typed.iter().map(|(dtype, shape)| (*dtype, shape)).collect();
+    let reason = match infer(op, &types, Declared::both(dtype, shape)) {
+        Ok(inferred) if inferred.0 == dtype && inferred.1 == *shape => return Ok(()),
+        Ok((dtype, inferred)) => format!("gives {dtype}{inferred}"),
+        Err(error) => error.rule.to_string(),
+    };
+    let texts: Vec<String> = typed.iter().map(|(dtype, shape)| format!("{dtype}{shape}")).collect();
+    Err(MlirError::Invalid { op: name, reason: format!("{reason} (operands: {})", texts.join(", ")) })
 }
 
 /// A failed tensor because this version does not have the operation `op`.

@@ -6,7 +6,7 @@
 //! (Muthitacharoen et al., "A low-bandwidth network file system", SOSP 2001): a rolling hash of the
 //! last nodes decides, so that a periodic program is cut periodically.
 
-use burn_mlir_ir::{DType, Op, Shape};
+use burn_mlir_ir::{DType, Node, Op, Shape};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::mem::discriminant;
@@ -26,15 +26,33 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Takes in the next node and tells whether the window should end behind it.
-    pub(super) fn after(&mut self, op: &Op, dtype: DType, shape: &Shape) -> bool {
+    /// The state behind nodes that a window begins with.
+    pub(super) fn of(nodes: &[Node]) -> Self {
+        let mut cut = Self::default();
+        for node in nodes.iter().filter(|node| !matches!(node.op, Op::Input { .. })) {
+            cut.after(&node.op, node.dtype, &node.shape);
+        }
+        cut
+    }
+
+    /// Takes in the next node.
+    pub(super) fn after(&mut self, op: &Op, dtype: DType, shape: &Shape) {
         let mut hasher = FxHasher::default();
         (discriminant(op), dtype, shape).hash(&mut hasher);
         self.nodes += 1;
         // Each node's bits are shifted out after 16 more nodes.
         self.hash = (self.hash << 4).wrapping_add(hasher.finish());
+    }
+
+    /// Whether the window should end here.
+    pub(super) fn is_reached(&self) -> bool {
         let chosen = (self.hash >> 32).is_multiple_of(SPACING);
-        (self.nodes >= LEAST && chosen) || self.nodes >= MOST
+        (Self::is_possible(self.nodes) && chosen) || self.nodes >= MOST
+    }
+
+    /// Whether a window of so many nodes may be ended at all.
+    pub(super) fn is_possible(nodes: usize) -> bool {
+        nodes >= LEAST
     }
 }
 
@@ -50,7 +68,8 @@ mod tests {
             let step = node % period;
             // Shapes that differ within the period, as layers do.
             let shape = Shape::from([step * 7 % 31 + 1, step * 13 % 97 + 1]);
-            if cut.after(&Op::Reshape, DType::F32, &shape) {
+            cut.after(&Op::Reshape, DType::F32, &shape);
+            if cut.is_reached() {
                 places.push(step);
                 cut = Cut::default();
             }
@@ -70,7 +89,10 @@ mod tests {
     fn an_endless_constant_program_is_cut() {
         let mut cut = Cut::default();
         let shape = Shape::from([4]);
-        let nodes = (1..).find(|_| cut.after(&Op::Cast, DType::F32, &shape));
+        let nodes = (1..).find(|_| {
+            cut.after(&Op::Cast, DType::F32, &shape);
+            cut.is_reached()
+        });
         assert!(nodes.is_some_and(|nodes| nodes <= MOST));
     }
 }

@@ -1,20 +1,28 @@
 //! Recording: every operation becomes one node of the calling thread's window.
 //!
 //! A [`TensorState`] is what a lazy handle points to. Recording an operation appends a node to the
-//! thread's [`Window`] and makes a state that names it. A window is flushed — planned, compiled where
+//! thread's [`Window`], or finds it there (see `recording`), and makes a state that names it. A window is flushed — planned,
+//! compiled where
 //! needed, and given to the device's stream — when a value is read, when another thread or device
 //! needs one of its values, on `flush` and `sync`, and when it is long. Values whose last handle was
 //! dropped by then are not materialised.
 
 mod cut;
+mod memory;
 mod read;
+mod recording;
+mod start;
 mod state;
 mod window;
+mod windows;
 
 pub(crate) use read::{Read, into_data, into_data_later};
+use recording::Check;
+pub(crate) use recording::{Operand, Operation};
 pub use state::TensorState;
 pub(crate) use state::{Block, Storage};
 pub(crate) use window::{Window, number};
+pub(crate) use windows::window;
 
 use crate::engine;
 use crate::graph::CaptureError;
@@ -24,43 +32,21 @@ use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
 use burn_mlir_runtime::MemoryUsage;
 use smallvec::SmallVec;
 use state::Value;
-use std::cell::RefCell;
 use std::sync::Arc;
-
-/// The windows of a thread, one per device it has used.
-type Windows = SmallVec<[(MlirDevice, Arc<Window>); 1]>;
-
-thread_local! {
-    static WINDOWS: RefCell<Windows> = const { RefCell::new(SmallVec::new_const()) };
-}
-
-/// The calling thread's window of `device`.
-pub(crate) fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
-    WINDOWS.with(|windows| {
-        let mut windows = windows.borrow_mut();
-        if let Some((_, window)) = windows.iter().find(|(owner, _)| *owner == device) {
-            return Ok(window.clone());
-        }
-        let window = Arc::new(Window::new(engine::engine(device)?)?);
-        windows.push((device, window.clone()));
-        Ok(window)
-    })
-}
+use windows::with_window;
 
 /// Gives up the captures of the calling thread, on all devices.
 pub(crate) fn fail_captures(error: &CaptureError) {
-    WINDOWS.with(|windows| {
-        for (_, window) in &*windows.borrow() {
-            if let Some(session) = &mut *window.session() {
-                session.fail(error.clone());
-            }
+    windows::for_each(|window| {
+        if let Some(session) = &mut *window.session() {
+            session.fail(error.clone());
         }
     });
 }
 
 /// How far the calling thread has got on its other devices, with nothing left to start there.
 pub(crate) fn elsewhere(device: MlirDevice) -> Result<Elsewhere, MlirError> {
-    let windows = WINDOWS.with(|windows| windows.borrow().clone());
+    let windows = windows::own();
     let others = windows.iter().filter(|(owner, _)| *owner != device);
     others.map(|(owner, window)| window.flush().map(|()| (*owner, window.progress()))).collect()
 }
@@ -77,13 +63,14 @@ pub(crate) fn record(
     dtype: DType,
     shape: Shape,
 ) -> MlirTensor {
-    push(device, op, operands, &[], dtype, shape)
+    let operands: SmallVec<[Operand<'_>; 4]> =
+        operands.iter().map(|tensor| Operand::Tensor(tensor)).collect();
+    push(device, &Operation { op: &op, operands: &operands, scalars: &[], dtype, shape: &shape }, &|_| Ok(()))
 }
 
 /// A tensor whose every element is `value`, a run-time argument: other values recompile nothing.
 pub(crate) fn fill(device: MlirDevice, value: Scalar, dtype: DType, shape: Shape) -> MlirTensor {
-    let bits = dtype::scalar_bits(value, dtype);
-    push(device, Op::Fill { slot: 0 }, &[], &[(dtype, bits)], dtype, shape)
+    source(device, Op::Fill { slot: 0 }, &[(dtype, dtype::scalar_bits(value, dtype))], dtype, &shape)
 }
 
 /// 32 random bits an element (u32), from the device's seed and the number of draws since.
@@ -93,56 +80,38 @@ pub(crate) fn random_bits(device: MlirDevice, shape: Shape) -> MlirTensor {
         Err(error) => return failed(device, error, DType::U32, shape),
     };
     let scalars = [(DType::U32, draw.key as u64), (DType::U32, draw.stream as u64)];
-    push(device, Op::Random { key: 0, stream: 1 }, &[], &scalars, DType::U32, shape)
+    source(device, Op::Random { key: 0, stream: 1 }, &scalars, DType::U32, &shape)
 }
 
-/// Records an operation that takes scalar arguments; the slots in `op` count from the first of `scalars`.
-pub(crate) fn record_with(
-    device: MlirDevice,
-    op: Op,
-    operands: &[&MlirTensor],
-    scalars: &[(DType, Scalar)],
-    dtype: DType,
-    shape: Shape,
-) -> MlirTensor {
-    let scalars: SmallVec<[(DType, u64); 2]> =
-        scalars.iter().map(|&(dtype, value)| (dtype, dtype::scalar_bits(value, dtype))).collect();
-    push(device, op, operands, &scalars, dtype, shape)
+/// Records an operation that only has scalar arguments.
+fn source(device: MlirDevice, op: Op, scalars: &[(DType, u64)], dtype: DType, shape: &Shape) -> MlirTensor {
+    push(device, &Operation { op: &op, operands: &[], scalars, dtype, shape }, &|_| Ok(()))
 }
 
-/// Appends a node with its scalar arguments; the slots in `op` count from the first of `scalars`.
-fn push(
-    device: MlirDevice,
-    op: Op,
-    operands: &[&MlirTensor],
-    scalars: &[(DType, u64)],
-    dtype: DType,
-    shape: Shape,
-) -> MlirTensor {
+/// Records an operation. `check` tells whether its operands fit, unless the same operation of such operands was recorded
+/// before.
+pub(crate) fn push(device: MlirDevice, operation: &Operation<'_>, check: Check<'_>) -> MlirTensor {
+    let &Operation { op, operands, dtype, shape, .. } = operation;
     // Of truth values, those that are chosen from say how the result is stored.
     let stored_like = if matches!(op, Op::Select) { operands.last() } else { operands.first() };
-    let store = stored_like.map_or(BoolStore::Native, |operand| operand.store);
-    let recorded = window(device).and_then(|window| {
-        for operand in operands {
-            operand.state.leave_other_windows(&window)?;
-        }
-        Window::push(&window, op, operands, scalars, dtype, shape.clone())
-    });
-    let result = match recorded {
-        Ok(state) => tensor(device, state, dtype, &shape),
-        Err(error) => failed(device, error, dtype, shape),
+    let store = match stored_like {
+        Some(Operand::Tensor(operand)) => operand.store,
+        _ => BoolStore::Native,
     };
-    MlirTensor { store, ..result }
+    let recorded = with_window(device, |window| {
+        for operand in operands {
+            if let Operand::Tensor(tensor) = operand {
+                tensor.state.leave_other_windows(window)?;
+            }
+        }
+        window.push(operation, check)
+    });
+    let state = recorded.unwrap_or_else(|error| TensorState::new(Value::Failed(*error)));
+    MlirTensor { state, shape: shape.iter().copied().collect(), dtype, device, store }
 }
 
 fn tensor(device: MlirDevice, state: Arc<TensorState>, dtype: DType, shape: &Shape) -> MlirTensor {
-    MlirTensor {
-        state,
-        shape: burn_backend::Shape::from(shape.to_vec()),
-        dtype,
-        device,
-        store: BoolStore::Native,
-    }
+    MlirTensor { state, shape: shape.iter().copied().collect(), dtype, device, store: BoolStore::Native }
 }
 
 /// Seeds `device`.

@@ -1,6 +1,6 @@
 //! Reading: values of tensors as data on the host.
 
-use super::{TensorState, Window, fail_captures, record, window};
+use super::{Storage, TensorState, Window, fail_captures, record, window};
 use crate::graph::CaptureError;
 use crate::{MlirDevice, MlirError, MlirTensor};
 use burn_backend::{BoolStore, DType as DataType, ExecutionError, TensorData, TensorMetadata};
@@ -62,19 +62,26 @@ impl Read {
     pub(crate) fn finish(self) -> Result<Vec<TensorData>, ExecutionError> {
         let Self { mut tensors, types, windows } = self;
         let shapes: SmallVec<[_; 1]> = tensors.iter().map(|tensor| tensor.shape.clone()).collect();
+        let mut in_rows = false;
         let compute = match tensors.len() {
             1 => TensorState::compute,
             // The wait is below, for all of them.
             _ => TensorState::start,
         };
+        let mut storages: SmallVec<[Storage; 1]> = SmallVec::new();
         for tensor in &mut tensors {
-            if !compute(&tensor.state)?.layout.is_contiguous() {
+            let storage = compute(&tensor.state)?;
+            if !storage.layout.is_contiguous() {
                 *tensor = in_a_row(tensor);
+                in_rows = true;
+            }
+            storages.push(storage);
+        }
+        if in_rows {
+            for (tensor, storage) in tensors.iter().zip(&mut storages) {
+                *storage = compute(&tensor.state)?;
             }
         }
-        let storages: Result<SmallVec<[_; 1]>, _> =
-            tensors.iter().map(|tensor| compute(&tensor.state)).collect();
-        let storages = storages?;
         let bytes = |tensor: &MlirTensor| tensor.shape.iter().product::<usize>() * tensor.dtype.size();
         let mut values: SmallVec<[Vec<u8>; 1]> =
             tensors.iter().map(|tensor| vec![0; bytes(tensor)]).collect();

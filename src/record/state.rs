@@ -1,26 +1,34 @@
 //! What a lazy handle points to.
 
 use super::Position;
+use super::recording::Refusal;
 use super::window::{Window, number};
+use super::windows::find;
 use crate::MlirError;
 use crate::graph::{Made, Pin};
-use burn_mlir_ir::Layout;
+use burn_mlir_ir::{Layout, ValueId};
 use burn_mlir_runtime::{Buffer, Event};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 /// The value of a tensor: recorded, computed (or being computed on a stream), or failed.
 pub struct TensorState {
+    /// The window that it is or was recorded in; 0 for values that never were.
+    window: u64,
+    /// Which recording of that window, and which node there. They are only changed as long as nobody else has a handle,
+    /// so that the owner of a handle may read them without a lock.
+    generation: AtomicU64,
+    node: AtomicU32,
     value: Mutex<Value>,
 }
 
 pub(super) enum Value {
-    /// A node of a window that has not been flushed since.
-    Recorded { window: Arc<Window>, position: Position },
+    /// A node of a recording that was not started since.
+    Recorded,
     /// In memory once its block's event has passed. `bound`: the input node that stands for it in
-    /// the window that used it last.
+    /// the recording that used it last.
     Ready { storage: Storage, bound: Option<Position> },
     /// Not to be had.
     Failed(MlirError),
@@ -50,8 +58,9 @@ pub(crate) struct Block {
     pub(crate) allocation: u64,
     /// Where it comes from, if that may matter to a graph capture.
     pub(crate) made: Option<Made>,
-    /// What graphs use the memory for.
+    /// What graphs use the memory for, and whether they ever did.
     pins: Mutex<Pins>,
+    pinned: AtomicBool,
 }
 
 type Pins = SmallVec<[Weak<Pin>; 1]>;
@@ -70,19 +79,20 @@ impl Block {
             allocation: number(),
             made,
             pins: Mutex::default(),
+            pinned: AtomicBool::new(false),
         })
     }
 
     /// What was written over `old`, whose memory it has.
     pub(super) fn over(old: &Self, written: Option<Event>, made: Option<Made>) -> Arc<Self> {
-        let mut pins = old.pins.lock().clone();
-        pins.retain(|pin| pin.strong_count() > 0);
+        let pins: Pins = old.pins().iter().map(Arc::downgrade).collect();
         Arc::new(Self {
             buffer: old.buffer.clone(),
             written,
             user: AtomicU64::new(UNUSED),
             allocation: old.allocation,
             made,
+            pinned: AtomicBool::new(!pins.is_empty()),
             pins: Mutex::new(pins),
         })
     }
@@ -90,15 +100,22 @@ impl Block {
     /// Ties the memory to a graph.
     pub(crate) fn pin(&self, pin: &Arc<Pin>) {
         self.pins.lock().push(Arc::downgrade(pin));
+        self.pinned.store(true, Ordering::Release);
     }
 
     /// The claims of living graphs.
     pub(super) fn pins(&self) -> SmallVec<[Arc<Pin>; 1]> {
+        if !self.pinned.load(Ordering::Acquire) {
+            return SmallVec::new();
+        }
         self.pins.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Notes that work of a stream uses the buffer; whether all work so far is of that stream.
     pub(super) fn used_by(&self, stream: u64) -> bool {
+        if self.user.load(Ordering::Acquire) == stream {
+            return true;
+        }
         let claim = self.user.compare_exchange(UNUSED, stream, Ordering::AcqRel, Ordering::Acquire);
         let sole = claim.is_ok() || claim == Err(stream);
         if !sole {
@@ -109,8 +126,31 @@ impl Block {
 }
 
 impl TensorState {
+    /// A value that is there, or will never be.
     pub(super) fn new(value: Value) -> Arc<Self> {
-        Arc::new(Self { value: Mutex::new(value) })
+        Arc::new(Self::of(0, value))
+    }
+
+    /// A place for a node of a window's recordings.
+    pub(super) fn place(window: u64) -> Arc<Self> {
+        Arc::new(Self::of(window, Value::Recorded))
+    }
+
+    fn of(window: u64, value: Value) -> Self {
+        let (generation, node) = (AtomicU64::new(0), AtomicU32::new(0));
+        Self { window, generation, node, value: Mutex::new(value) }
+    }
+
+    /// Says which node the value is. Nobody else has a handle.
+    pub(super) fn stand_for(&self, position: Position) {
+        self.generation.store(position.generation, Ordering::Relaxed);
+        self.node.store(position.value.0, Ordering::Relaxed);
+    }
+
+    /// The node of a recording that the value is; none if it is recorded elsewhere, or not any more.
+    pub(super) fn node_in(&self, generation: u64) -> Option<ValueId> {
+        let recorded = self.generation.load(Ordering::Relaxed) == generation;
+        recorded.then(|| ValueId(self.node.load(Ordering::Relaxed)))
     }
 
     pub(super) fn lock(&self) -> parking_lot::MutexGuard<'_, Value> {
@@ -118,11 +158,11 @@ impl TensorState {
     }
 
     /// Flushes the window the value is recorded in unless that is `own`.
-    pub(super) fn leave_other_windows(&self, own: &Arc<Window>) -> Result<(), MlirError> {
-        match self.recorded_in() {
-            Some(window) if !Arc::ptr_eq(&window, own) => window.flush_for_another(),
-            _ => Ok(()),
+    pub(super) fn leave_other_windows(&self, own: &Window) -> Result<(), Refusal> {
+        if self.window == own.id() || self.window == 0 {
+            return Ok(());
         }
+        Ok(self.recorded_in().map_or(Ok(()), |window| window.flush_for_another())?)
     }
 
     /// Runs the window the value is recorded in, and returns its storage.
@@ -146,10 +186,7 @@ impl TensorState {
         match &*self.lock() {
             Value::Ready { storage, .. } => Ok(storage.clone()),
             Value::Failed(error) => Err(error.clone()),
-            Value::Recorded { .. } => Err(MlirError::Invalid {
-                op: "read",
-                reason: "the value was left out of the window it was recorded in".into(),
-            }),
+            Value::Recorded => Err(left_out()),
         }
     }
 
@@ -174,10 +211,23 @@ impl TensorState {
         *self.lock() = Value::ready(storage);
     }
 
-    fn recorded_in(&self) -> Option<Arc<Window>> {
-        match &*self.lock() {
-            Value::Recorded { window, .. } => Some(window.clone()),
-            _ => None,
-        }
+    /// How many tensors have a handle, if the caller's is one of them.
+    pub(crate) fn handles(self: &Arc<Self>) -> usize {
+        // The recording has one, too.
+        Arc::strong_count(self) - usize::from(self.is_recorded())
     }
+
+    fn is_recorded(&self) -> bool {
+        matches!(&*self.lock(), Value::Recorded)
+    }
+
+    fn recorded_in(&self) -> Option<Arc<Window>> {
+        self.is_recorded().then(|| find(self.window)).flatten()
+    }
+}
+
+/// A value that was recorded and has no storage although its window was started.
+pub(super) fn left_out() -> MlirError {
+    let reason = "the value was left out of the window it was recorded in".into();
+    MlirError::Invalid { op: "read", reason }
 }

@@ -1,0 +1,105 @@
+//! The windows of the process: each thread's own, and those that are needed longer than their thread runs.
+
+use super::Window;
+use super::recording::Refusal;
+use crate::{MlirDevice, MlirError, engine};
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// Every window that a live value may be recorded in.
+static ALL: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+struct Entry {
+    window: Arc<Window>,
+    /// Its thread has ended.
+    orphan: bool,
+}
+
+/// The windows of a thread, one per device it has used.
+type Windows = SmallVec<[(MlirDevice, Arc<Window>); 1]>;
+
+/// Gives them up when the thread ends.
+struct Own(RefCell<Windows>);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        let own = std::mem::take(self.0.get_mut());
+        for entry in &mut *ALL.lock() {
+            entry.orphan |= own.iter().any(|(_, window)| Arc::ptr_eq(window, &entry.window));
+        }
+        drop(own);
+        sweep();
+    }
+}
+
+thread_local! {
+    static OWN: Own = const { Own(RefCell::new(SmallVec::new_const())) };
+}
+
+/// Forgets windows of threads that have ended, unless somebody holds a value that is recorded there.
+fn sweep() {
+    let mut unused = Vec::new();
+    ALL.lock().retain(|entry| {
+        let used = !entry.orphan || entry.window.is_awaited();
+        if !used {
+            unused.push(entry.window.clone());
+        }
+        used
+    });
+    // Their streams finish their work here, where nobody waits for the lock.
+    drop(unused);
+}
+
+/// The calling thread's windows.
+pub(super) fn own() -> Windows {
+    OWN.with(|own| own.0.borrow().clone())
+}
+
+/// Does something with the calling thread's windows.
+pub(super) fn for_each(action: impl FnMut(&Window)) {
+    OWN.with(|own| own.0.borrow().iter().map(|(_, window)| &**window).for_each(action));
+}
+
+/// The calling thread's window of `device`.
+pub(crate) fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
+    let known = OWN.with(|own| find_own(&own.0.borrow(), device).cloned());
+    known.map_or_else(|| open(device), Ok)
+}
+
+/// Does something with the calling thread's window of `device`.
+pub(super) fn with_window<R>(
+    device: MlirDevice,
+    action: impl FnOnce(&Window) -> Result<R, Refusal>,
+) -> Result<R, Refusal> {
+    OWN.with(|own| {
+        if let Some(window) = find_own(&own.0.borrow(), device) {
+            return action(window);
+        }
+        action(&*open(device)?)
+    })
+}
+
+fn find_own(windows: &Windows, device: MlirDevice) -> Option<&Arc<Window>> {
+    windows.iter().find(|(owner, _)| *owner == device).map(|(_, window)| window)
+}
+
+fn open(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
+    let window = Arc::new(Window::new(engine::engine(device)?)?);
+    sweep();
+    ALL.lock().push(Entry { window: window.clone(), orphan: false });
+    OWN.with(|own| own.0.borrow_mut().push((device, window.clone())));
+    Ok(window)
+}
+
+/// A window by its number, in which a live value is recorded.
+pub(super) fn find(id: u64) -> Option<Arc<Window>> {
+    let of_this_thread = OWN.try_with(|own| {
+        own.0.borrow().iter().find(|(_, window)| window.id() == id).map(|(_, window)| window.clone())
+    });
+    of_this_thread
+        .ok()
+        .flatten()
+        .or_else(|| ALL.lock().iter().find(|entry| entry.window.id() == id).map(|entry| entry.window.clone()))
+}
