@@ -25,6 +25,7 @@ mod graphs;
 mod guide;
 mod indexing;
 mod known_failures;
+mod long_sums;
 mod memory_kernels;
 mod order;
 mod pools;

@@ -7,6 +7,7 @@
 
 mod abi;
 mod body;
+mod cascade;
 mod contraction;
 mod emit;
 mod error;

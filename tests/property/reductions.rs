@@ -12,9 +12,13 @@ use Tolerance::{Scaled, Sum, Ulps};
 use Value::{Bool, Float, Int};
 use burn_backend::{BoolDType, IntDType};
 
-/// Units of the last place that a chain of additions may lose: equal addends (an expanded tensor has many) round the
-/// same way every time, up to half a unit each, and where lanes cannot be used a chain is as long as the row.
-const CHAIN: f64 = 128.0;
+/// Units of the last place that a sum may lose: equal addends (an expanded tensor has many) round the same way every
+/// time, up to half a unit each, in chains of at most 32, whose totals go through chains as well; three levels of them
+/// reach as far as the tensors here.
+const CHAINS: f64 = 3.0 * 32.0 / 4.0;
+
+/// The same for a prefix, which is one chain, as long as an axis.
+const PREFIX: f64 = 300.0 / 4.0;
 
 const TRUTH: BoolDType = BoolDType::Native;
 const EXACT: Tolerance = Ulps(0.0);
@@ -84,11 +88,11 @@ fn magnitudes(c: &mut Choices) -> Case {
 #[rustfmt::skip]
 fn reductions() -> Vec<Operation> {
     operations! {
-        float_sum(whole, Sum(CHAIN)) |p, x, B| vec![Float(B::float_sum(x[0].f()))];
-        float_sum_dim(sums, Sum(CHAIN)) |p, x, B| vec![Float(B::float_sum_dim(x[0].f(), p.axes[0]))];
-        float_sum_dims(sums, Sum(CHAIN)) |p, x, B| vec![Float(B::float_sum_dims(x[0].f(), &p.axes))];
-        float_mean(means, Sum(CHAIN)) |p, x, B| vec![Float(B::float_mean(x[0].f()))];
-        float_mean_dim(means, Sum(CHAIN)) |p, x, B| vec![Float(B::float_mean_dim(x[0].f(), p.axes[0]))];
+        float_sum(whole, Sum(CHAINS)) |p, x, B| vec![Float(B::float_sum(x[0].f()))];
+        float_sum_dim(sums, Sum(CHAINS)) |p, x, B| vec![Float(B::float_sum_dim(x[0].f(), p.axes[0]))];
+        float_sum_dims(sums, Sum(CHAINS)) |p, x, B| vec![Float(B::float_sum_dims(x[0].f(), &p.axes))];
+        float_mean(means, Sum(CHAINS)) |p, x, B| vec![Float(B::float_mean(x[0].f()))];
+        float_mean_dim(means, Sum(CHAINS)) |p, x, B| vec![Float(B::float_mean_dim(x[0].f(), p.axes[0]))];
         float_prod(products, Sum(500.0)) |p, x, B| vec![Float(B::float_prod(x[0].f()))];
         float_prod_dim(products, Sum(500.0)) |p, x, B| vec![Float(B::float_prod_dim(x[0].f(), p.axes[0]))];
         float_max(extremes, EXACT) |p, x, B| vec![Float(B::float_max(x[0].f()))];
@@ -111,7 +115,7 @@ fn reductions() -> Vec<Operation> {
         float_any_dim(extremes, EXACT) |p, x, B| vec![Bool(B::float_any_dim(x[0].f(), p.axes[0], TRUTH))];
         float_all(floats, EXACT) |p, x, B| vec![Bool(B::float_all(x[0].f(), TRUTH))];
         float_all_dim(extremes, EXACT) |p, x, B| vec![Bool(B::float_all_dim(x[0].f(), p.axes[0], TRUTH))];
-        float_cumsum(sums, Sum(CHAIN)) |p, x, B| vec![Float(B::float_cumsum(x[0].f(), p.axes[0]))];
+        float_cumsum(sums, Sum(PREFIX)) |p, x, B| vec![Float(B::float_cumsum(x[0].f(), p.axes[0]))];
         float_cumprod(products, Sum(500.0)) |p, x, B| vec![Float(B::float_cumprod(x[0].f(), p.axes[0]))];
         float_cummax(floats, EXACT) |p, x, B| vec![Float(B::float_cummax(x[0].f(), p.axes[0]))];
         float_cummin(floats, EXACT) |p, x, B| vec![Float(B::float_cummin(x[0].f(), p.axes[0]))];
@@ -209,7 +213,7 @@ fn norms() -> Vec<Operation> {
             vec![Float(norm.output), Float(norm.mean), Float(norm.variance)]
         };
         // The sums over gradients of both signs cancel.
-        batch_norm_train_backward(channels, Scaled(256.0)) |p, x, B| {
+        batch_norm_train_backward(channels, Scaled(32.0)) |p, x, B| {
             let grads = B::batch_norm_train_backward(x[0].f(), x[1].f(), x[3].f(), x[4].f(), EPSILON, x[5].f());
             vec![Float(grads.x_grad), Float(grads.gamma_grad), Float(grads.beta_grad)]
         };

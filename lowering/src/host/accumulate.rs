@@ -50,6 +50,12 @@ impl Accumulator {
         matches!(self.combination, Combination::Position(_))
     }
 
+    /// Whether the order of elements matters to the result.
+    pub fn rounds(&self) -> bool {
+        let sums = matches!(self.combination, Combination::Reduce(ReduceOp::Sum | ReduceOp::Prod));
+        sums && self.dtype().is_float()
+    }
+
     /// In which form the operand is wanted.
     pub fn form(&self) -> Form {
         if self.is_position() && self.from == DType::Bool { Form::Storage } else { Form::Accumulator }

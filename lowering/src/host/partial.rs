@@ -2,14 +2,13 @@
 //! combined in order. How a row is split depends on its size alone, so the result does not depend on
 //! the number of workers.
 
-use super::accumulate::Accumulator;
 use super::lanes::{Known, vector_type};
 use super::row::Rows;
-use super::tiles::{
-    Carried, Cut, Range, delinearize, index, index_op, open_carrying_for, open_for, part_range, scaled,
-};
+use super::tiles::{Carried, Cut, Range, delinearize, index, index_op, open_for, part_range, scaled};
+use super::walk::{Adding, Part, merge_all};
 use super::{SCHEDULE, TILE_ELEMENTS};
 use crate::abi::Scratch;
+use crate::cascade::{CHAIN, Iterations, cascade};
 use crate::emit::Value;
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Block, HostTarget, Phase, Program};
@@ -23,7 +22,7 @@ const WORTH_SPLITTING: usize = 64 << 10;
 /// Rows each lane reduces one after the other from which they are split for the sake of locality and rounding.
 const LONG: usize = 128;
 
-/// Iterations reduced in registers before they are added to what is in memory.
+/// Iterations reduced in registers before they are added to what is in memory, at least.
 const STRIP: usize = 8;
 
 /// Parts of a row at most, where parts may be longer.
@@ -71,6 +70,11 @@ impl Split {
     fn parts(&self) -> usize {
         self.size.div_ceil(self.length)
     }
+
+    /// Iterations reduced in registers before they are added to what is in memory.
+    fn strip(&self) -> usize {
+        STRIP.max(self.length.div_ceil(CHAIN))
+    }
 }
 
 /// Lowers a block with split rows: one phase reduces the parts, one combines them.
@@ -87,11 +91,11 @@ pub(super) fn lower(block: &Block, target: &HostTarget, split: Split) -> Result<
     rows.locate(&at[0]);
     let known = rows.lanes.environment();
     if rows.across {
-        let carried = rows.accumulate(0, 0, &known, Some(range))?;
+        let carried = rows.accumulate(0, 0, &known, Some(Part { range, most: split.length }))?;
         let carried = rows.combined(0, &carried);
         shared.store(&mut rows, &tile, 1, &carried);
     } else {
-        shared.beside_parts(&mut rows, &tile, range)?;
+        shared.beside_parts(&mut rows, &tile, range, split.strip())?;
     }
     rows.lanes.e().close("}");
     let mut phases =
@@ -109,15 +113,16 @@ pub(super) fn lower(block: &Block, target: &HostTarget, split: Split) -> Result<
     let first = scaled(rows.lanes.e(), &row, parts as i64);
     let mut known = rows.lanes.environment();
     if rows.across {
-        let carried = shared.across(&mut rows, &first, parts);
+        let carried = shared.across(&mut rows, &first, parts)?;
         for (accumulator, carried) in rows.accumulators(0).iter().zip(&carried) {
             known[accumulator.statement] = Some(accumulator.scalar(&mut rows.lanes, carried));
         }
         rows.row_stores(0, &mut known)?;
     } else {
-        rows.chunks(cut_width, range, vec![], &mut |rows, width, _| {
+        let part = range.map(|range| Part { range, most: lanes });
+        rows.chunks(Adding::NOTHING, cut_width, part, vec![], &mut |rows, width, _| {
             let mut known = known.clone();
-            let carried = shared.beside(rows, &first, parts, width);
+            let carried = shared.beside(rows, &first, parts, width)?;
             for (accumulator, carried) in rows.accumulators(0).iter().zip(&carried) {
                 let result: Known = accumulator.lanes(&mut rows.lanes, carried, width);
                 known[accumulator.statement] = Some(result);
@@ -213,22 +218,28 @@ impl Shared {
 
     /// Reduces one part of rows beside each other, some iterations at a time: their memory is read in long
     /// runs, and sums stay short.
-    fn beside_parts(&self, rows: &mut Rows, tile: &Value, range: Range) -> Result<(), LoweringError> {
+    fn beside_parts(
+        &self,
+        rows: &mut Rows,
+        tile: &Value,
+        range: Range,
+        strip: usize,
+    ) -> Result<(), LoweringError> {
         let accumulators = rows.accumulators(0);
         let width = rows.width(0);
-        rows.chunks(width, None, vec![], &mut |rows, width, _| {
+        rows.chunks(Adding::NOTHING, width, None, vec![], &mut |rows, width, _| {
             let identities = rows.identities(&accumulators, width);
             self.store(rows, tile, width, &identities);
             Ok(vec![])
         })?;
         let known = rows.lanes.environment();
-        let from = open_for(rows.lanes.e(), &range.from, &range.to, STRIP);
-        let strip = index(rows.lanes.e(), STRIP);
-        let to = index_op(rows.lanes.e(), "arith.addi", &from, &strip);
+        let from = open_for(rows.lanes.e(), &range.from, &range.to, strip);
+        let length = index(rows.lanes.e(), strip);
+        let to = index_op(rows.lanes.e(), "arith.addi", &from, &length);
         let to = index_op(rows.lanes.e(), "arith.minsi", &to, &range.to);
-        rows.chunks(width, None, vec![], &mut |rows, width, _| {
-            let strip = Range { from: from.clone(), to: to.clone() };
-            let carried = rows.accumulate(0, width, &known, Some(strip))?;
+        rows.chunks(Adding::NOTHING, width, None, vec![], &mut |rows, width, _| {
+            let part = Part { range: Range { from: from.clone(), to: to.clone() }, most: strip };
+            let carried = rows.accumulate(0, width, &known, Some(part))?;
             let at = self.address(rows, tile);
             let before = self.load(rows, &at, width);
             let merged = merge_all(rows, &accumulators, &before, &carried);
@@ -240,18 +251,25 @@ impl Shared {
     }
 
     /// Combines the parts of one row: vectors of parts, then a tree; gives vectors of one lane.
-    fn across(&self, rows: &mut Rows, first: &Value, parts: usize) -> Vec<Vec<Carried>> {
+    fn across(
+        &self,
+        rows: &mut Rows,
+        first: &Value,
+        parts: usize,
+    ) -> Result<Vec<Vec<Carried>>, LoweringError> {
         let accumulators = rows.accumulators(0);
         let width = rows.native;
+        let adding = Adding { accumulators: &accumulators, width };
         let whole = parts / width * width;
         let mut carried = rows.identities(&accumulators, width);
         if whole > 0 {
-            let (from, to) = (rows.lanes.zero(), index(rows.lanes.e(), whole));
-            let open = open_carrying_for(rows.lanes.e(), &from, &to, width, &carried);
-            let at = index_op(rows.lanes.e(), "arith.addi", first, &open.variable);
-            let loaded = self.load(rows, &at, width);
-            let next = merge_all(rows, &accumulators, &open.carried, &loaded);
-            carried = open.close(rows.lanes.e(), &next);
+            let range = Range { from: rows.lanes.zero(), to: index(rows.lanes.e(), whole) };
+            let iterations = Iterations { range, step: width, most: whole / width, weight: 1 };
+            carried = cascade(rows, &adding, &iterations, carried, &mut |rows, slot, carried| {
+                let at = index_op(rows.lanes.e(), "arith.addi", first, slot);
+                let loaded = self.load(rows, &at, width);
+                Ok(merge_all(rows, &accumulators, &carried, &loaded))
+            })?;
         }
         let rest = parts - whole;
         if rest > 0 {
@@ -277,42 +295,34 @@ impl Shared {
             position += accumulator.carries();
             results.push(accumulator.tree(&mut rows.lanes, mine, width));
         }
-        results
+        Ok(results)
     }
 
     /// Combines the parts of `width` rows beside each other.
-    fn beside(&self, rows: &mut Rows, first: &Value, parts: usize, width: usize) -> Vec<Vec<Carried>> {
+    fn beside(
+        &self,
+        rows: &mut Rows,
+        first: &Value,
+        parts: usize,
+        width: usize,
+    ) -> Result<Vec<Vec<Carried>>, LoweringError> {
         let accumulators = rows.accumulators(0);
         let carried = rows.identities(&accumulators, width);
         let range = Range { from: rows.lanes.zero(), to: index(rows.lanes.e(), parts) };
-        let open = open_carrying_for(rows.lanes.e(), &range.from, &range.to, 1, &carried);
-        let slot = index_op(rows.lanes.e(), "arith.addi", first, &open.variable);
-        let at = self.address(rows, &slot);
-        let loaded = self.load(rows, &at, width);
-        let next = merge_all(rows, &accumulators, &open.carried, &loaded);
-        let carried = open.close(rows.lanes.e(), &next);
+        let iterations = Iterations { range, step: 1, most: parts, weight: 1 };
+        let adding = Adding { accumulators: &accumulators, width };
+        let carried = cascade(rows, &adding, &iterations, carried, &mut |rows, slot, carried| {
+            let slot = index_op(rows.lanes.e(), "arith.addi", first, slot);
+            let at = self.address(rows, &slot);
+            let loaded = self.load(rows, &at, width);
+            Ok(merge_all(rows, &accumulators, &carried, &loaded))
+        })?;
         let mut position = 0;
         let mut results = Vec::new();
         for accumulator in &accumulators {
             results.push(carried[position..position + accumulator.carries()].to_vec());
             position += accumulator.carries();
         }
-        results
+        Ok(results)
     }
-}
-
-/// Combines the carried values of several reductions.
-pub(super) fn merge_all(
-    rows: &mut Rows,
-    accumulators: &[Accumulator],
-    a: &[Carried],
-    b: &[Carried],
-) -> Vec<Carried> {
-    let (mut merged, mut position) = (Vec::new(), 0);
-    for accumulator in accumulators {
-        let mine = position..position + accumulator.carries();
-        position = mine.end;
-        merged.extend(accumulator.merge(&mut rows.lanes, &a[mine.clone()], &b[mine]));
-    }
-    merged
 }

@@ -1,13 +1,14 @@
 //! Blocks that reduce.
 //!
 //! The lane dimension is either a reduction dimension, then a row is reduced by vectors along it whose lanes
-//! a tree combines at the end; or a parallel one, then each lane reduces a row of its own.
+//! a tree combines at the end; or a parallel one, then each lane reduces a row of its own. In each lane a
+//! [cascade](crate::cascade) adds.
 
 use super::accumulate::Accumulator;
 use super::lanes::{Environment, Form, Kept, Lanes, vector_type};
-use super::partial::merge_all;
 use super::stages::{Stages, cost_of};
-use super::tiles::{Carried, Cut, Range, delinearize, index, index_op, open_carrying_for};
+use super::tiles::{Carried, Cut, Range, delinearize};
+use super::walk::{Adding, Part};
 use super::{SCHEDULE, TILE_ELEMENTS, lane_dimension, native_lanes, partial};
 use crate::abi::Scratch;
 use crate::types::storage_type;
@@ -16,9 +17,6 @@ use burn_mlir_ir::{Block, DimKind, HostTarget, Operand, Phase, Program, Store};
 
 /// Scratch a worker may use to keep values between passes; beyond they are computed again.
 const KEPT_BYTES: usize = 4 << 20;
-
-/// Elements a lane combines one after the other in a strip.
-const STRIP_STEPS: usize = 256;
 
 /// Cost of a pass, in simple instructions, up to which several vectors are in flight.
 const LIGHT: usize = 6;
@@ -180,7 +178,8 @@ impl<'a> Rows<'a> {
         }
         let width = self.width(0);
         let known = self.lanes.environment();
-        self.chunks(width, range, vec![], &mut |rows, width, _| {
+        let part = range.map(|range| Part { range, most: self.lane_size() });
+        self.chunks(Adding::NOTHING, width, part, vec![], &mut |rows, width, _| {
             let lane = rows.lanes.lane;
             rows.lanes.kept_from = vec![(lane, rows.lanes.coordinates[lane].clone())];
             rows.computed(width, &known)?;
@@ -214,7 +213,7 @@ impl<'a> Rows<'a> {
         pass: usize,
         width: usize,
         known: &Environment,
-        part: Option<Range>,
+        part: Option<Part>,
     ) -> Result<Vec<Carried>, LoweringError> {
         let accumulators = self.accumulators(pass);
         let width = if self.across { self.width(pass) } else { width };
@@ -223,36 +222,11 @@ impl<'a> Rows<'a> {
         let mut known = known.clone();
         self.lanes.invariants(&mut known, &wanted, !self.lanes.block.reduction_dims())?;
         let known = known;
+        let adding = Adding { accumulators: &accumulators, width };
         let identities = self.identities(&accumulators, width);
-        // Parts of rows beside each other are short.
-        let strip = if part.is_none() || self.across { self.strip(width) } else { None };
-        let Some((size, length)) = strip else {
-            return self.space(
-                width,
-                part,
-                identities,
-                &wanted,
-                &known,
-                &mut |rows, known, chunk, carried| {
-                    rows.step(&accumulators, &keep, &mut known.clone(), chunk, width, carried)
-                },
-            );
-        };
-        let (from, limit) = match part {
-            Some(part) => (part.from, part.to),
-            None => (self.lanes.zero(), index(self.lanes.e(), size)),
-        };
-        let open = open_carrying_for(self.lanes.e(), &from, &limit, length, &identities);
-        let length = index(self.lanes.e(), length);
-        let to = index_op(self.lanes.e(), "arith.addi", &open.variable, &length);
-        let to = index_op(self.lanes.e(), "arith.minsi", &to, &limit);
-        let part = Some(Range { from: open.variable.clone(), to });
-        let carried =
-            self.space(width, part, identities, &wanted, &known, &mut |rows, known, chunk, carried| {
-                rows.step(&accumulators, &keep, &mut known.clone(), chunk, width, carried)
-            })?;
-        let next = merge_all(self, &accumulators, &open.carried, &carried);
-        Ok(open.close(self.lanes.e(), &next))
+        self.space(adding, width, part, identities, &wanted, &known, &mut |rows, known, chunk, carried| {
+            rows.step(&accumulators, &keep, &mut known.clone(), chunk, width, carried)
+        })
     }
 
     /// What reductions carry at first.
@@ -262,20 +236,6 @@ impl<'a> Rows<'a> {
             carried.extend(accumulator.initial(&mut self.lanes, width));
         }
         carried
-    }
-
-    /// If each lane combines many elements one after the other: the size of the dimension that parts
-    /// restrict, and how much of it is combined by itself first, so that rounding errors stay small.
-    fn strip(&self, width: usize) -> Option<(usize, usize)> {
-        let steps = self.reduced_points() / if self.across { width } else { 1 };
-        if steps <= 4 * STRIP_STEPS {
-            return None;
-        }
-        let (size, length) = match self.reductions.first() {
-            Some(&dim) => (self.size(dim), STRIP_STEPS * self.size(dim) / steps),
-            None => (self.lane_size(), STRIP_STEPS * width),
-        };
-        (length.max(1) < size).then_some((size, length.max(1)))
     }
 
     /// The reductions of a pass.
@@ -362,7 +322,8 @@ impl<'a> Rows<'a> {
         let width = if self.across { self.native } else { width };
         let mut known = known.clone();
         self.lanes.invariants(&mut known, &wanted, !block.reduction_dims())?;
-        self.space(width, None, vec![], &wanted, &known, &mut |rows, known, chunk, _| {
+        let nothing = Adding::NOTHING;
+        self.space(nothing, width, None, vec![], &wanted, &known, &mut |rows, known, chunk, _| {
             rows.lanes.store(&mut known.clone(), chunk, &stores)?;
             Ok(vec![])
         })?;

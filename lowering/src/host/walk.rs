@@ -1,13 +1,12 @@
 //! Loops over the reduction space and over chunks of lanes.
 
+use super::accumulate::Accumulator;
 use super::lanes::{Environment, vector_type};
 use super::row::Rows;
-use super::tiles::{Carried, Range, index, index_op, open_carrying_for, open_carrying_if, scaled};
-use crate::LoweringError;
+use super::tiles::{Carried, Range, index, index_op, open_carrying_if, scaled};
+use crate::cascade::{CHAIN, Iterations, Next, Sums, cascade};
+use crate::emit::Emitter;
 use burn_mlir_ir::{DimKind, Operand};
-
-/// The values carried on, or why there are none.
-type Next = Result<Vec<Carried>, LoweringError>;
 
 /// Code for one chunk: gets the width and the carried values.
 type ChunkCode<'f, 'a> = &'f mut dyn FnMut(&mut Rows<'a>, usize, Vec<Carried>) -> Next;
@@ -16,7 +15,61 @@ type ChunkCode<'f, 'a> = &'f mut dyn FnMut(&mut Rows<'a>, usize, Vec<Carried>) -
 type SpaceCode<'f, 'a> = &'f mut dyn FnMut(&mut Rows<'a>, &Environment, usize, Vec<Carried>) -> Next;
 
 /// Code for one point of the outer reduction dimensions: gets the part of the lanes left.
-type PointCode<'f, 'a> = &'f mut dyn FnMut(&mut Rows<'a>, Option<Range>, Vec<Carried>) -> Next;
+type PointCode<'f, 'a> = &'f mut dyn FnMut(&mut Rows<'a>, Option<Part>, Vec<Carried>) -> Next;
+
+/// A part of a dimension.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    pub range: Range,
+    /// Its length at most.
+    pub most: usize,
+}
+
+/// What loops add up: the reductions of a pass, in vectors of `width` lanes.
+#[derive(Clone, Copy)]
+pub(super) struct Adding<'s> {
+    pub accumulators: &'s [Accumulator],
+    pub width: usize,
+}
+
+impl Adding<'_> {
+    /// For loops that carry nothing.
+    pub const NOTHING: Self = Self { accumulators: &[], width: 0 };
+}
+
+impl<'a> Sums<Rows<'a>> for Adding<'_> {
+    fn rounds(&self) -> bool {
+        self.accumulators.iter().any(Accumulator::rounds)
+    }
+
+    fn emitter<'w>(&self, rows: &'w mut Rows<'a>) -> &'w mut Emitter {
+        rows.lanes.e()
+    }
+
+    fn start(&self, rows: &mut Rows<'a>) -> Vec<Carried> {
+        rows.identities(self.accumulators, self.width)
+    }
+
+    fn merge(&self, rows: &mut Rows<'a>, a: &[Carried], b: &[Carried]) -> Next {
+        Ok(merge_all(rows, self.accumulators, a, b))
+    }
+}
+
+/// Combines the carried values of several reductions.
+pub(super) fn merge_all(
+    rows: &mut Rows,
+    accumulators: &[Accumulator],
+    a: &[Carried],
+    b: &[Carried],
+) -> Vec<Carried> {
+    let (mut merged, mut position) = (Vec::new(), 0);
+    for accumulator in accumulators {
+        let mine = position..position + accumulator.carries();
+        position = mine.end;
+        merged.extend(accumulator.merge(&mut rows.lanes, &a[mine.clone()], &b[mine]));
+    }
+    merged
+}
 
 impl<'a> Rows<'a> {
     /// The row-major position within the reduction dimensions of each lane, `vector<width x i64>`.
@@ -46,21 +99,23 @@ impl<'a> Rows<'a> {
 
     /// Walks the reduction space: `code` gets what is known, the width of the chunk and the carried values. A
     /// `part` restricts the outermost reduction dimension, or the lane dimension if there is no other.
+    #[expect(clippy::too_many_arguments, reason = "what a walk is about")]
     pub fn space(
         &mut self,
+        adding: Adding<'_>,
         width: usize,
-        part: Option<Range>,
+        part: Option<Part>,
         carried: Vec<Carried>,
         wanted: &[Operand],
         known: &Environment,
         code: SpaceCode<'_, 'a>,
     ) -> Next {
         let dims = self.reductions.clone();
-        self.nest(&dims, part, carried, &mut |rows, part, carried| {
+        self.nest(adding, width, &dims, part, carried, &mut |rows, part, carried| {
             let mut known = known.clone();
             rows.lanes.invariants(&mut known, wanted, !0)?;
             if rows.across {
-                rows.chunks(width, part, carried, &mut |rows, chunk, carried| {
+                rows.chunks(adding, width, part, carried, &mut |rows, chunk, carried| {
                     code(rows, &known, chunk, carried)
                 })
             } else {
@@ -69,11 +124,24 @@ impl<'a> Rows<'a> {
         })
     }
 
+    /// Additions one behind the other at a point of the reduction dimensions before `dims`, if they all are.
+    fn chain(&self, width: usize, dims: &[usize]) -> usize {
+        let point = if self.across {
+            let size = self.lane_size();
+            size / width + size % width / self.native + usize::from(!size.is_multiple_of(self.native))
+        } else {
+            1
+        };
+        dims.iter().map(|&dim| self.size(dim)).product::<usize>() * point
+    }
+
     /// Loops over reduction dimensions.
     fn nest(
         &mut self,
+        adding: Adding<'_>,
+        width: usize,
         dims: &[usize],
-        part: Option<Range>,
+        part: Option<Part>,
         carried: Vec<Carried>,
         code: PointCode<'_, 'a>,
     ) -> Next {
@@ -81,22 +149,32 @@ impl<'a> Rows<'a> {
             return code(self, part, carried);
         };
         let size = self.size(dim);
-        let range = match part {
-            Some(range) => range,
-            None => Range { from: self.lanes.zero(), to: index(self.lanes.e(), size) },
-        };
-        let open = open_carrying_for(self.lanes.e(), &range.from, &range.to, 1, &carried);
-        self.lanes.coordinates[dim] = open.variable.clone();
-        let next = self.nest(inner, None, open.carried.clone(), code)?;
-        Ok(open.close(self.lanes.e(), &next))
+        let Part { range, most } = part.unwrap_or_else(|| Part {
+            range: Range { from: self.lanes.zero(), to: index(self.lanes.e(), size) },
+            most: size,
+        });
+        let chain = self.chain(width, inner);
+        // A longer one is cut further in, and adds what it comes to.
+        let apart = adding.rounds() && chain > CHAIN;
+        let iterations = Iterations { range, step: 1, most, weight: if apart { 1 } else { chain } };
+        cascade(self, &adding, &iterations, carried, &mut |rows, at, carried| {
+            rows.lanes.coordinates[dim] = at.clone();
+            if !apart {
+                return rows.nest(adding, width, inner, None, carried, code);
+            }
+            let start = adding.start(rows);
+            let total = rows.nest(adding, width, inner, None, start, code)?;
+            adding.merge(rows, &carried, &total)
+        })
     }
 
     /// Walks the lane dimension, or `range` of it, whose start is a multiple of `width`: chunks of `width`
     /// lanes, then of a native vector, then what is left.
     pub fn chunks(
         &mut self,
+        adding: Adding<'_>,
         width: usize,
-        range: Option<Range>,
+        part: Option<Part>,
         carried: Vec<Carried>,
         code: ChunkCode<'_, 'a>,
     ) -> Next {
@@ -106,31 +184,35 @@ impl<'a> Rows<'a> {
         let mut carried = carried;
         if whole > 0 {
             let limit = index(self.lanes.e(), whole);
-            let (from, to) = match &range {
-                Some(range) => {
-                    (range.from.clone(), index_op(self.lanes.e(), "arith.minsi", &range.to, &limit))
+            let (range, most) = match &part {
+                Some(Part { range, most }) => {
+                    let to = index_op(self.lanes.e(), "arith.minsi", &range.to, &limit);
+                    (Range { from: range.from.clone(), to }, *most)
                 }
-                None => (self.lanes.zero(), limit),
+                None => (Range { from: self.lanes.zero(), to: limit }, whole),
             };
-            let open = open_carrying_for(self.lanes.e(), &from, &to, width, &carried);
-            self.lanes.coordinates[lane] = open.variable.clone();
-            let next = code(self, width, open.carried.clone())?;
-            carried = open.close(self.lanes.e(), &next);
+            let iterations = Iterations { range, step: width, most: most.div_ceil(width), weight: 1 };
+            carried = cascade(self, &adding, &iterations, carried, &mut |rows, at, carried| {
+                rows.lanes.coordinates[lane] = at.clone();
+                code(rows, width, carried)
+            })?;
         }
         if whole == size {
             return Ok(carried);
         }
-        let last = range.map(|range| {
+        let last = part.map(|Part { range, .. }| {
             let size = index(self.lanes.e(), size);
             let last = self.lanes.e().op(format_args!("arith.cmpi eq, {}, {size} : index", range.to));
             open_carrying_if(self.lanes.e(), &last, &carried)
         });
         if natives > whole {
-            let (from, to) = (index(self.lanes.e(), whole), index(self.lanes.e(), natives));
-            let open = open_carrying_for(self.lanes.e(), &from, &to, self.native, &carried);
-            self.lanes.coordinates[lane] = open.variable.clone();
-            let next = code(self, self.native, open.carried.clone())?;
-            carried = open.close(self.lanes.e(), &next);
+            let range = Range { from: index(self.lanes.e(), whole), to: index(self.lanes.e(), natives) };
+            let (step, most) = (self.native, (natives - whole) / self.native);
+            let iterations = Iterations { range, step, most, weight: 1 };
+            carried = cascade(self, &adding, &iterations, carried, &mut |rows, at, carried| {
+                rows.lanes.coordinates[lane] = at.clone();
+                code(rows, step, carried)
+            })?;
         }
         if size > natives {
             self.lanes.coordinates[lane] = index(self.lanes.e(), natives);

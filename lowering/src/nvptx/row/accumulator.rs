@@ -1,12 +1,15 @@
 //! What a reduction carries along, and how threads combine it.
 //!
 //! Every combination is a tree fixed by the shape of the kernel: lanes of a thread, threads of a warp
-//! (a butterfly of shuffles), warps (through workgroup memory, then a butterfly again).
+//! (a butterfly of shuffles), warps (through workgroup memory, then a butterfly again). What one thread adds up
+//! is a [cascade](crate::cascade).
 
+use super::kernel::Kernel;
+use crate::cascade::{Next, Sums};
 use crate::emit::{Emitter, Value};
 use crate::error::LoweringError;
 use crate::host::lanes::vector_type;
-use crate::host::tiles::{index, index_op};
+use crate::host::tiles::{Carried, index, index_op};
 use crate::nvptx::WARP;
 use crate::nvptx::chunk::{Chunk, Evaluator, bytes_of};
 use crate::nvptx::shuffle::{Shuffle, shuffle};
@@ -52,6 +55,12 @@ impl Accumulator {
     /// Whether the result is a position.
     pub fn is_position(&self) -> bool {
         matches!(self.combination, Combination::ArgReduce(_))
+    }
+
+    /// Whether the order of elements matters to the result.
+    fn rounds(&self) -> bool {
+        let sums = matches!(self.combination, Combination::Reduce(ReduceOp::Sum | ReduceOp::Prod));
+        sums && self.dtype.is_float()
     }
 
     /// The MLIR types of the components.
@@ -292,16 +301,49 @@ impl Accumulator {
         let tree = Self::tree(list, |a, b| self.combine_lanes(evaluator, width, a, b))?;
         Ok(tree.unwrap_or(parts))
     }
+}
 
-    /// Takes in components that another block wrote.
-    pub fn take_partial(
-        &self,
-        evaluator: &mut Evaluator<'_>,
-        width: usize,
-        parts: &[Value],
-        partial: &[Value],
-    ) -> Result<Parts, LoweringError> {
-        self.combine_lanes(evaluator, width, parts, partial)
+/// What a walk adds up: the reductions of a level, in vectors of `width` lanes.
+pub(super) struct Adding<'s> {
+    pub level: &'s [Accumulator],
+    pub width: usize,
+}
+
+impl Adding<'_> {
+    /// The components of each reduction.
+    pub fn parts(&self, carried: &[Carried]) -> Vec<Parts> {
+        let mut values = carried.iter().map(|carried| carried.value.clone());
+        self.level.iter().map(|a| values.by_ref().take(a.types().len()).collect()).collect()
+    }
+
+    /// The components of all reductions, to be carried by a loop.
+    pub fn carried(&self, all: Vec<Parts>) -> Vec<Carried> {
+        let types = self.level.iter().flat_map(Accumulator::types);
+        let typed = |(value, ty)| Carried { value, ty: vector_type(self.width, ty) };
+        all.into_iter().flatten().zip(types).map(typed).collect()
+    }
+}
+
+impl Sums<Kernel<'_>> for Adding<'_> {
+    fn rounds(&self) -> bool {
+        self.level.iter().any(Accumulator::rounds)
+    }
+
+    fn emitter<'w>(&self, kernel: &'w mut Kernel<'_>) -> &'w mut Emitter {
+        kernel.evaluator.e()
+    }
+
+    fn start(&self, kernel: &mut Kernel<'_>) -> Vec<Carried> {
+        let e = kernel.evaluator.e();
+        self.carried(self.level.iter().map(|accumulator| accumulator.start(e, self.width)).collect())
+    }
+
+    fn merge(&self, kernel: &mut Kernel<'_>, a: &[Carried], b: &[Carried]) -> Next {
+        let mut all = Vec::new();
+        for ((accumulator, a), b) in self.level.iter().zip(self.parts(a)).zip(self.parts(b)) {
+            all.push(accumulator.combine_lanes(&mut kernel.evaluator, self.width, &a, &b)?);
+        }
+        Ok(self.carried(all))
     }
 }
 

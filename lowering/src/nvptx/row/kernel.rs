@@ -1,9 +1,11 @@
 //! One kernel over rows: where its threads are, and the steps they take.
 
+use super::accumulator::Adding;
 use super::geometry::Geometry;
 use super::partial::Scratch;
+use crate::cascade::{Iterations, Next, cascade};
 use crate::emit::Value;
-use crate::host::tiles::{Carried, CarryingFor, index, index_op, open_carrying_for, scaled};
+use crate::host::tiles::{Carried, Range, index, index_op, scaled};
 use crate::nvptx::chunk::{Chunk, Environment, Evaluator};
 use crate::nvptx::map::coordinates;
 use burn_mlir_ir::{Block, DimKind};
@@ -233,26 +235,38 @@ impl<'a> Kernel<'a> {
         (first, index_op(e, "arith.minui", &limit, &steps))
     }
 
-    /// Opens the loop over a thread's steps and gives those of one iteration.
-    pub fn open_steps(&mut self, carried: &[Carried]) -> (CarryingFor, Vec<Chunk>) {
+    /// Walks over a thread's steps: emits `body` for the steps of one iteration. It adds them to what is carried, as
+    /// `adding` says.
+    pub fn walk_steps(
+        &mut self,
+        adding: &Adding<'_>,
+        carried: Vec<Carried>,
+        mut body: impl FnMut(&mut Self, &[Chunk], Vec<Carried>) -> Next,
+    ) -> Next {
         let geometry = self.geometry;
         let (first, limit) = self.range();
         let together = geometry.threads * geometry.unroll;
         let exact = geometry.leader.is_none() && geometry.steps.is_multiple_of(together);
-        let e = self.evaluator.e();
-        let from = index_op(e, "arith.addi", &first, &self.share);
-        let open = open_carrying_for(e, &from, &limit, together, carried);
-        let chunks = (0..geometry.unroll)
-            .map(|part| {
-                let e = self.evaluator.e();
-                let shift = index(e, part * geometry.threads);
-                let number = index_op(e, "arith.addi", &open.variable, &shift);
-                // The first one is below the limit: the loop says so.
-                let certain = exact || part == 0;
-                self.step(&number, if certain { None } else { Some(&limit) })
-            })
-            .collect();
-        (open, chunks)
+        let from = index_op(self.evaluator.e(), "arith.addi", &first, &self.share);
+        let iterations = Iterations {
+            range: Range { from, to: limit.clone() },
+            step: together,
+            most: geometry.split_steps.div_ceil(together),
+            weight: geometry.unroll,
+        };
+        cascade(self, adding, &iterations, carried, &mut |kernel, at, carried| {
+            let chunks: Vec<_> = (0..geometry.unroll)
+                .map(|part| {
+                    let e = kernel.evaluator.e();
+                    let shift = index(e, part * geometry.threads);
+                    let number = index_op(e, "arith.addi", at, &shift);
+                    // The first one is below the limit: the loop says so.
+                    let certain = exact || part == 0;
+                    kernel.step(&number, if certain { None } else { Some(&limit) })
+                })
+                .collect();
+            body(kernel, &chunks, carried)
+        })
     }
 
     /// Whether this thread is the first of those that share a row that is its own.

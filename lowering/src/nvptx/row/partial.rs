@@ -1,12 +1,13 @@
 //! Partial results of rows that are split over blocks of threads.
 
-use super::accumulator::{Accumulator, Parts, memory_type, read_from, to_memory};
+use super::accumulator::{Accumulator, Adding, Parts, memory_type, read_from, to_memory};
 use super::geometry::Geometry;
 use super::kernel::Kernel;
 use crate::LoweringError;
+use crate::cascade::{Iterations, Sums, cascade};
 use crate::emit::Value;
 use crate::host::lanes::vector_type;
-use crate::host::tiles::{Carried, index, index_op, open_carrying_for};
+use crate::host::tiles::{Carried, Range, index, index_op};
 use crate::nvptx::chunk::bytes_of;
 use crate::nvptx::writer::{GLOBAL, WORKGROUP};
 
@@ -125,45 +126,45 @@ impl Kernel<'_> {
         let width = geometry.result_width();
         for accumulator in levels.iter().flatten() {
             let types = accumulator.types();
-            let start = accumulator.start(self.evaluator.e(), width);
-            let carried: Vec<_> = start
-                .into_iter()
-                .zip(&types)
-                .map(|(value, ty)| Carried { value, ty: vector_type(width, ty) })
-                .collect();
+            let adding = Adding { level: std::slice::from_ref(accumulator), width };
+            let identity = adding.start(self);
             let e = self.evaluator.e();
             let (splits, last) = (index(e, geometry.splits), index(e, geometry.splits - 1));
-            let open = open_carrying_for(e, &self.share, &splits, AHEAD * geometry.threads, &carried);
-            let mut ahead = Vec::new();
-            for number in 0..AHEAD {
-                let e = self.evaluator.e();
-                let shift = index(e, number * geometry.threads);
-                let split = index_op(e, "arith.addi", &open.variable, &shift);
-                let valid = e.op(format_args!("arith.cmpi ult, {split}, {splits} : index"));
-                let split = index_op(e, "arith.minui", &split, &last);
-                let mut partial = Vec::new();
-                for (ty, offset) in types.iter().zip(self.scratch.offsets(accumulator)) {
-                    let at = self.partial(*offset, &split, ty);
-                    partial.push(read_from(self.evaluator.e(), &at, GLOBAL, ty, width));
+            let iterations = Iterations {
+                range: Range { from: self.share.clone(), to: splits.clone() },
+                step: AHEAD * geometry.threads,
+                most: geometry.splits.div_ceil(AHEAD * geometry.threads),
+                weight: AHEAD,
+            };
+            let sum = cascade(self, &adding, &iterations, identity.clone(), &mut |kernel, at, carried| {
+                let mut ahead = Vec::new();
+                for number in 0..AHEAD {
+                    let e = kernel.evaluator.e();
+                    let shift = index(e, number * geometry.threads);
+                    let split = index_op(e, "arith.addi", at, &shift);
+                    let valid = e.op(format_args!("arith.cmpi ult, {split}, {splits} : index"));
+                    let split = index_op(e, "arith.minui", &split, &last);
+                    let mut partial = Vec::new();
+                    for (ty, offset) in types.iter().zip(kernel.scratch.offsets(accumulator)) {
+                        let at = kernel.partial(*offset, &split, ty);
+                        let value = read_from(kernel.evaluator.e(), &at, GLOBAL, ty, width);
+                        partial.push(Carried { value, ty: vector_type(width, ty) });
+                    }
+                    ahead.push((valid, partial));
                 }
-                ahead.push((valid, partial));
-            }
-            let mut next: Parts = open.carried.iter().map(|c| c.value.clone()).collect();
-            for (valid, mut partial) in ahead {
-                for (part, identity) in partial.iter_mut().zip(&carried) {
-                    let (value, ty) = (&identity.value, &identity.ty);
-                    *part =
-                        self.evaluator.e().op(format_args!("arith.select {valid}, {part}, {value} : {ty}"));
+                let mut next = carried;
+                for (valid, mut partial) in ahead {
+                    for (part, identity) in partial.iter_mut().zip(&identity) {
+                        part.value = kernel.evaluator.e().op(format_args!(
+                            "arith.select {valid}, {}, {} : {}",
+                            part.value, identity.value, part.ty
+                        ));
+                    }
+                    next = adding.merge(kernel, &next, &partial)?;
                 }
-                next = accumulator.take_partial(&mut self.evaluator, width, &next, &partial)?;
-            }
-            let next: Vec<_> = next
-                .into_iter()
-                .zip(&carried)
-                .map(|(value, c)| Carried { value, ty: c.ty.clone() })
-                .collect();
-            let mut parts: Parts =
-                open.close(self.evaluator.e(), &next).into_iter().map(|c| c.value).collect();
+                Ok(next)
+            })?;
+            let mut parts: Parts = sum.into_iter().map(|c| c.value).collect();
             let evaluator = &mut self.evaluator;
             parts = if geometry.along {
                 let parts = accumulator.across_lanes(evaluator.e(), width, &parts)?;

@@ -1,11 +1,11 @@
 //! Walks over the steps of a row: reducing, and storing.
 
-use super::accumulator::{Accumulator, Parts};
+use super::accumulator::{Accumulator, Adding, Parts};
 use super::kernel::Kernel;
 use crate::LoweringError;
+use crate::cascade::Sums;
 use crate::emit::Value;
 use crate::host::lanes::{Form, vector_type};
-use crate::host::tiles::Carried;
 use crate::nvptx::chunk::{Chunk, Environment, Evaluator, Known};
 use crate::scalar;
 use burn_mlir_ir::{DType, Operand, Store};
@@ -64,42 +64,26 @@ impl Kernel<'_> {
         level: &[Accumulator],
         early: &[&Store],
     ) -> Result<Vec<Parts>, LoweringError> {
-        let width = self.geometry.width;
-        let mut carried = Vec::new();
-        for accumulator in level {
-            let parts = accumulator.start(self.evaluator.e(), width);
-            carried.extend(
-                parts
-                    .into_iter()
-                    .zip(accumulator.types())
-                    .map(|(value, ty)| Carried { value, ty: vector_type(width, ty) }),
-            );
-        }
-        let (open, chunks) = self.open_steps(&carried);
-        let mut values = open.carried.iter().map(|c| c.value.clone());
-        let mut all: Vec<Parts> =
-            level.iter().map(|a| values.by_ref().take(a.types().len()).collect()).collect();
-        let evaluator = &mut self.evaluator;
+        let adding = Adding { level, width: self.geometry.width };
         let reduced = level.iter().map(|accumulator| accumulator.operand);
         let wanted: Vec<Operand> = reduced.chain(early.iter().map(|store| store.value)).collect();
-        let mut environments: Vec<_> = chunks.iter().map(|_| self.known.clone()).collect();
-        for (chunk, known) in chunks.iter().zip(&mut environments) {
-            evaluator.load(known, chunk, &wanted);
-        }
-        for (chunk, known) in chunks.iter().zip(&mut environments) {
-            take(evaluator, chunk, known, level, &mut all, &self.positions)?;
-            if !early.is_empty() {
-                store_chunk(evaluator, chunk, known, early)?;
+        let carried = adding.start(self);
+        let results = self.walk_steps(&adding, carried, |kernel, chunks, carried| {
+            let mut all = adding.parts(&carried);
+            let mut environments: Vec<_> = chunks.iter().map(|_| kernel.known.clone()).collect();
+            let evaluator = &mut kernel.evaluator;
+            for (chunk, known) in chunks.iter().zip(&mut environments) {
+                evaluator.load(known, chunk, &wanted);
             }
-        }
-        let next: Vec<_> = all
-            .into_iter()
-            .flatten()
-            .zip(&carried)
-            .map(|(value, carried)| Carried { value, ty: carried.ty.clone() })
-            .collect();
-        let mut results = open.close(evaluator.e(), &next).into_iter().map(|carried| carried.value);
-        Ok(level.iter().map(|a| results.by_ref().take(a.types().len()).collect()).collect())
+            for (chunk, known) in chunks.iter().zip(&mut environments) {
+                take(evaluator, chunk, known, level, &mut all, &kernel.positions)?;
+                if !early.is_empty() {
+                    store_chunk(evaluator, chunk, known, early)?;
+                }
+            }
+            Ok(adding.carried(all))
+        })?;
+        Ok(adding.parts(&results))
     }
 
     /// Combines what the threads that share a row have, besides steps of an edge: scalars if lanes run along the
@@ -183,20 +167,22 @@ impl Kernel<'_> {
         }
         let wanted: Vec<Operand> = stores.iter().map(|store| store.value).collect();
         let mut edge = self.edge.take();
-        let (open, mut steps) = if self.geometry.registers {
-            (None, std::mem::take(&mut self.steps))
-        } else {
-            let (open, chunks) = self.open_steps(&[]);
-            (Some(open), chunks.into_iter().map(|chunk| (chunk, self.known.clone())).collect())
+        let store = |evaluator: &mut Evaluator<'_>, steps: &mut [(Chunk, Environment)]| {
+            for (chunk, known) in steps.iter_mut() {
+                evaluator.load(known, chunk, &wanted);
+            }
+            steps.iter_mut().try_for_each(|(chunk, known)| store_chunk(evaluator, chunk, known, stores))
         };
-        for (chunk, known) in &mut steps {
-            self.evaluator.load(known, chunk, &wanted);
-        }
-        for (chunk, known) in &mut steps {
-            store_chunk(&mut self.evaluator, chunk, known, stores)?;
-        }
-        if let Some(open) = open {
-            open.close(self.evaluator.e(), &[]);
+        if self.geometry.registers {
+            store(&mut self.evaluator, &mut std::mem::take(&mut self.steps))?;
+        } else {
+            let nothing = Adding { level: &[], width: self.geometry.width };
+            self.walk_steps(&nothing, Vec::new(), |kernel, chunks, _| {
+                let mut steps: Vec<_> =
+                    chunks.iter().map(|chunk| (chunk.clone(), kernel.known.clone())).collect();
+                store(&mut kernel.evaluator, &mut steps)?;
+                Ok(Vec::new())
+            })?;
         }
         if let Some((chunk, known)) = &mut edge {
             store_chunk(&mut self.evaluator, chunk, known, stores)?;
