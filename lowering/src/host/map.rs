@@ -4,8 +4,9 @@ use super::lanes::Lanes;
 use super::tiles::{Cut, Range, delinearize, index, index_op, open_for, part_range};
 use super::transpose::{SQUARE, Transposed};
 use super::{SCHEDULE, TILE_ELEMENTS, lane_dimension, native_lanes};
+use crate::emit::Value;
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::{Block, HostTarget, Operand, Phase, Program, Store};
+use burn_mlir_ir::{Block, HostTarget, Instr, Operand, Phase, Program, Store};
 
 /// Tiles a launch should have at least, if that leaves each with [`LEAST_ELEMENTS`].
 const TILES: usize = 64;
@@ -48,13 +49,27 @@ impl Map<'_> {
         let cut = Cut::new(rows, self.size, elements, self.width);
         let (begin, end) = (self.lanes.phase.begin(), self.lanes.phase.end());
         let (row, range) = cut.open(self.lanes.e(), &begin, &end);
-        let coordinates = delinearize(self.lanes.e(), &row, &sizes);
-        for (&dim, coordinate) in self.outer.iter().zip(coordinates) {
-            self.lanes.coordinates[dim] = coordinate;
+        let gathers = self.lanes.block.body.iter().any(|s| matches!(s.instr, Instr::Gather(_)));
+        if range.is_none() && gathers {
+            // The row after this one, or this one if it is the last.
+            let (one, last) = (index(self.lanes.e(), 1), index(self.lanes.e(), rows.saturating_sub(1)));
+            let next = index_op(self.lanes.e(), "arith.addi", &row, &one);
+            let next = index_op(self.lanes.e(), "arith.minsi", &next, &last);
+            self.locate(&next, &sizes);
+            self.lanes.prefetch_gathers()?;
         }
+        self.locate(&row, &sizes);
         self.row(range)?;
         cut.close(self.lanes.e());
         Ok(cut.tiles())
+    }
+
+    /// Sets the coordinates to those of a row.
+    fn locate(&mut self, row: &Value, sizes: &[usize]) {
+        let coordinates = delinearize(self.lanes.e(), row, sizes);
+        for (&dim, coordinate) in self.outer.iter().zip(coordinates) {
+            self.lanes.coordinates[dim] = coordinate;
+        }
     }
 
     /// Tiles of squares, transposed first where loads need it; gives their number and the scratch a

@@ -7,9 +7,48 @@ use crate::emit::Value;
 use crate::error::LoweringError;
 use crate::host::tiles::{index, index_op, scaled};
 use crate::types::value_type;
-use burn_mlir_ir::{DType, DTypeKind, Gather};
+use burn_mlir_ir::{DType, DTypeKind, Gather, Instr};
+
+/// Bytes of a row from which the processor finds the rest by itself.
+const LEAD: usize = 1 << 10;
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 impl Lanes<'_> {
+    /// Asks for the beginnings of the rows that gathers read at the coordinates, if they lie along the lanes: where
+    /// the next row is, a processor cannot guess.
+    pub fn prefetch_gathers(&mut self) -> Result<(), LoweringError> {
+        let block = self.block;
+        for statement in &block.body {
+            let Instr::Gather(gather) = &statement.instr else { continue };
+            let bytes = block.params[gather.param.0 as usize].dtype.size();
+            let row = block.domain[self.lane].size * bytes;
+            let along = gather.access.strides[self.lane] == 1;
+            let spread = gather.stride.unsigned_abs() as usize * bytes >= LINE;
+            if !along || !spread || row < LINE || gather.extent == 0 || self.varies(gather.index.0 as usize) {
+                continue;
+            }
+            let mut known = self.environment();
+            self.invariants(&mut known, &[gather.index], !0)?;
+            if !matches!(known[gather.index.0 as usize], Some(Known::Scalar(_))) {
+                continue;
+            }
+            let view = self.views[&(gather.param, gather.access.clone())].clone();
+            let at = self.gather_address(&known, gather, &view)?;
+            for line in 0..row.min(LEAD) / LINE {
+                let shift = index(self.e(), line * LINE / bytes);
+                let place = index_op(self.e(), "arith.addi", &at, &shift);
+                let ty = view.ty();
+                self.e().line(format_args!(
+                    "memref.prefetch {}[{place}], read, locality<3>, data : {ty}",
+                    view.memref
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// The flat index of a gather whose index is the same for all lanes.
     pub(super) fn gather_address(
         &mut self,
