@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::thread::Thread;
 
 use crossbeam_utils::{Backoff, CachePadded};
@@ -150,6 +150,12 @@ impl Queue {
             && let Some(executor) = self.executor.try_lock()
         {
             self.drain(executor, sequence);
+            // The worker does not wait for an executor that others hold. Either it sees this one free, or this
+            // thread sees it asleep.
+            fence(Ordering::SeqCst);
+            if !self.is_done(self.submitted()) {
+                self.wake();
+            }
         }
         if self.is_done(sequence) {
             return;
@@ -283,7 +289,11 @@ impl Queue {
     /// Life of the worker.
     fn work(&self) {
         loop {
-            self.drain(self.executor.lock(), u64::MAX);
+            if self.closed.load(Ordering::SeqCst) {
+                self.drain(self.executor.lock(), u64::MAX);
+            } else if let Some(executor) = self.executor.try_lock() {
+                self.drain(executor, u64::MAX);
+            }
             let backoff = Backoff::new();
             while !backoff.is_completed() && !self.has_news() {
                 backoff.snooze();
@@ -295,6 +305,7 @@ impl Queue {
                 continue;
             }
             self.parked.store(true, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
             if self.has_news() {
                 self.parked.store(false, Ordering::SeqCst);
                 continue;
@@ -305,8 +316,9 @@ impl Queue {
         }
     }
 
-    /// Whether the worker has something to do: run work or end.
+    /// Whether the worker has something to do: end, or run work that nobody else is running. Whoever leaves work
+    /// behind wakes the worker.
     fn has_news(&self) -> bool {
-        self.closed.load(Ordering::SeqCst) || !self.is_done(self.submitted())
+        self.closed.load(Ordering::SeqCst) || !self.is_done(self.submitted()) && !self.executor.is_locked()
     }
 }

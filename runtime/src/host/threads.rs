@@ -8,7 +8,7 @@ use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::thread::Thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::{Backoff, CachePadded};
 use parking_lot::Mutex;
@@ -26,10 +26,14 @@ const PLACES: usize = 8;
 const INLINE_NANOSECONDS: u64 = 6_000;
 
 /// Handing out a chunk costs two cache misses, so a chunk should take longer than that.
-const CHUNK_NANOSECONDS: u64 = 1_000;
+const CHUNK_NANOSECONDS: u64 = 2_000;
 
-/// Chunks per thread: enough to even out threads of different speed.
-const CHUNKS_PER_THREAD: u64 = 8;
+/// Chunks per thread: enough to even out threads of different speed. At the end threads wait for half a chunk.
+const CHUNKS_PER_THREAD: u64 = 32;
+
+/// How long an idle worker looks for work before it sleeps: longer than callers usually take from the end of a launch
+/// to the next, as being woken costs about as much.
+const LOOK_FOR: Duration = Duration::from_micros(50);
 
 /// Sleepers one thread wakes; each of them wakes as many again while there is work.
 const WAKE_AT_ONCE: usize = 2;
@@ -179,8 +183,10 @@ impl Shared {
         while !self.closed.load(Ordering::SeqCst) {
             let seen = self.published.load(Ordering::SeqCst);
             self.visit(&mut scratch, woken);
-            let backoff = Backoff::new();
-            while self.published.load(Ordering::Relaxed) == seen && !backoff.is_completed() {
+            let (backoff, start) = (Backoff::new(), Instant::now());
+            while self.published.load(Ordering::Relaxed) == seen
+                && !(backoff.is_completed() && start.elapsed() >= LOOK_FOR)
+            {
                 backoff.snooze();
             }
             woken = self.published.load(Ordering::Relaxed) == seen;
