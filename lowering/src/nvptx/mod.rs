@@ -53,6 +53,10 @@ const WARP: usize = 32;
 /// Blocks that fill a large GPU.
 const ENOUGH_BLOCKS: usize = 264;
 
+/// How integers are aligned on a GPU, as LLVM writes it. Without it an access to an `i64` is taken to be aligned to
+/// 4 bytes, and becomes two.
+const DATA_LAYOUT: &str = "e-i64:64-i128:128";
+
 /// Lowers a kernel to functions that are entry points of a GPU.
 pub(crate) fn lower<'c>(
     context: &'c Context,
@@ -71,6 +75,8 @@ pub(crate) fn lower<'c>(
     let mut lowered = pipeline::run(context, payload, stages)?;
     quotient::expand(context, &lowered.module);
     mark_kernels(context, &lowered);
+    let layout = StringAttribute::new(context, DATA_LAYOUT).into();
+    lowered.module.as_operation_mut().set_attribute("llvm.data_layout", layout);
     if let Some(stage) = lowered.stages.iter_mut().find(|stage| stage.name == "llvm") {
         stage.text = lowered.module.as_operation().to_string();
     }

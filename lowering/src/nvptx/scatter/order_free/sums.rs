@@ -108,7 +108,7 @@ impl Sums<'_> {
     fn bits(&self, e: &mut Emitter, update: &Update) -> Value {
         let (dtype, to) = (self.columns.scatter.dtype, self.columns.accumulator());
         let value = scalar::from_storage(e, dtype, &update.element);
-        let value = if to == dtype { value } else { scalar::cast(e, dtype, to, &value) };
+        let value = scalar::cast(e, dtype, to, &value);
         float_bits(e, to, &value, "i32")
     }
 
@@ -187,33 +187,39 @@ impl Sums<'_> {
         e.choose(&negative, "i64", &negated, &rounded)
     }
 
-    /// Adds the totals of elements of data to them.
+    /// Adds the totals of elements of data to them. What has no update is written as it was: a branch for it
+    /// would be in the way of reading all before the first is needed.
     fn write(&self, kernel: &mut KernelWriter, items: Vec<Item>) {
         let (scatter, accumulator) = (self.columns.scatter, self.columns.accumulator());
+        let (dtype, access) = (scatter.dtype, &scatter.accesses[0]);
+        let ty = storage_type(dtype);
         let read = items.into_iter().map(|Item { number, valid }| {
             let at = coordinates(&mut kernel.emitter, &number, &data_shape(self.columns));
             let (key, total) = (self.key_place(kernel, &number), self.total_place(kernel, &number));
             let e = &mut kernel.emitter;
             let key = e.op(format_args!("llvm.load {key} : {GLOBAL} -> i32"));
             let total = e.op(format_args!("llvm.load {total} : {GLOBAL} -> i64"));
-            let old = self.columns.value(kernel, 0, &at);
-            (at, key, total, old, valid)
+            (key, total, kernel.load(0, ty, access, &at), at, valid)
         });
-        for (at, key, total, old, valid) in read.collect::<Vec<_>>() {
+        for (key, total, element, at, valid) in read.collect::<Vec<_>>() {
             let e = &mut kernel.emitter;
-            let none = e.int("i32", NONE);
-            let mut changes = e.compare("ne", "i32", &key, &none);
-            if let Some(valid) = &valid {
-                changes = e.both(&changes, valid);
-            }
-            e.open(format_args!("scf.if {changes} {{"));
-            let sum = self.sum(e, &key, &total);
+            let old = scalar::from_storage(e, dtype, &element);
+            let old = scalar::cast(e, dtype, accumulator, &old);
             let old = scalar::cast(e, accumulator, DType::F64, &old);
-            let value = e.arith("addf", "f64", &old, &sum);
-            let value = scalar::cast(e, DType::F64, scatter.dtype, &value);
-            let element = scalar::to_storage(e, scatter.dtype, &value);
-            kernel.store(0, storage_type(scatter.dtype), &scatter.accesses[0], &at, &element);
-            kernel.emitter.close("}");
+            let sum = self.sum(e, &key, &total);
+            let sum = e.arith("addf", "f64", &old, &sum);
+            let sum = scalar::cast(e, DType::F64, dtype, &sum);
+            let sum = scalar::to_storage(e, dtype, &sum);
+            let none = e.int("i32", NONE);
+            let changes = e.compare("ne", "i32", &key, &none);
+            let value = e.choose(&changes, ty, &sum, &element);
+            if let Some(valid) = &valid {
+                e.open(format_args!("scf.if {valid} {{"));
+            }
+            kernel.store(0, ty, access, &at, &value);
+            if valid.is_some() {
+                kernel.emitter.close("}");
+            }
         }
     }
 
