@@ -17,6 +17,7 @@ mod devices;
 mod dtypes;
 mod edges;
 mod elementwise;
+mod endings;
 mod errors;
 mod failure;
 mod fusion;

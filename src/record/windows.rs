@@ -54,25 +54,38 @@ fn sweep() {
 
 /// The calling thread's windows.
 pub(super) fn own() -> Windows {
-    OWN.with(|own| own.0.borrow().clone())
+    OWN.try_with(|own| own.0.borrow().clone()).unwrap_or_default()
 }
 
 /// Does something with the calling thread's windows.
 pub(super) fn for_each(action: impl FnMut(&Window)) {
-    OWN.with(|own| own.0.borrow().iter().map(|(_, window)| &**window).for_each(action));
+    // A thread that has given them up has nothing to do.
+    let _ = OWN.try_with(|own| own.0.borrow().iter().map(|(_, window)| &**window).for_each(action));
 }
 
-/// The calling thread's window of `device`.
+/// The calling thread's window of `device`; a fresh one for a thread that has given up its own.
 pub(crate) fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
-    let known = OWN.with(|own| find_own(&own.0.borrow(), device).cloned());
-    known.map_or_else(|| open(device), Ok)
+    match OWN.try_with(|own| find_own(&own.0.borrow(), device).cloned()) {
+        Ok(Some(known)) => Ok(known),
+        Ok(None) => open(device),
+        Err(_) => Ok(Arc::new(Window::new(engine::engine(device)?)?)),
+    }
 }
 
-/// Does something with the calling thread's window of `device`.
+/// Does something with the calling thread's window of `device`. Destructors may still use tensors when their thread
+/// has given up its windows: each operation then has one of its own.
 pub(super) fn with_window<R>(
     device: MlirDevice,
     action: impl FnOnce(&Window) -> Result<R, Refusal>,
 ) -> Result<R, Refusal> {
+    if OWN.try_with(|_| ()).is_err() {
+        let window = open(device)?;
+        let result = action(&window);
+        if let Some(entry) = ALL.lock().iter_mut().find(|entry| Arc::ptr_eq(&window, &entry.window)) {
+            entry.orphan = true;
+        }
+        return result;
+    }
     OWN.with(|own| {
         if let Some(window) = find_own(&own.0.borrow(), device) {
             return action(window);
@@ -89,7 +102,8 @@ fn open(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
     let window = Arc::new(Window::new(engine::engine(device)?)?);
     sweep();
     ALL.lock().push(Entry { window: window.clone(), orphan: false });
-    OWN.with(|own| own.0.borrow_mut().push((device, window.clone())));
+    // A thread that has given up its windows keeps none.
+    let _ = OWN.try_with(|own| own.0.borrow_mut().push((device, window.clone())));
     Ok(window)
 }
 
