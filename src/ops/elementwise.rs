@@ -9,6 +9,11 @@ use std::cmp::Ordering;
 
 /// The shape two or more shapes broadcast to: extents are equal or 1, missing leading ones are 1.
 pub(super) fn broadcast_shape(shapes: &[&[usize]]) -> Option<Shape> {
+    if let [first, rest @ ..] = shapes
+        && rest.iter().all(|shape| shape == first)
+    {
+        return Some(Shape::from(*first));
+    }
     let rank = shapes.iter().map(|shape| shape.len()).max().unwrap_or(0);
     let mut result = Shape::new(std::iter::repeat_n(1, rank));
     for shape in shapes {
@@ -91,8 +96,14 @@ impl MlirTensor {
             let reason = "the shapes do not broadcast";
             return invalid(name, &operands, dtype, self.ir_shape(), reason);
         };
-        let (lhs, rhs) = (self.expand(&shape), rhs.expand(&shape));
-        apply(name, op, &[&lhs, &rhs], dtype, shape)
+        let (mut wide, mut rhs_wide) = (None, None);
+        let operands = [self.widened_to(&shape, &mut wide), rhs.widened_to(&shape, &mut rhs_wide)];
+        apply(name, op, &operands, dtype, shape)
+    }
+
+    /// This tensor if it has the shape, else what it expands to, which is put in `room`.
+    fn widened_to<'a>(&'a self, shape: &Shape, room: &'a mut Option<Self>) -> &'a Self {
+        if self.shape[..] == shape[..] { self } else { room.insert(self.expand(shape)) }
     }
 
     /// A function of each element and a scalar that a user chose.
@@ -102,6 +113,7 @@ impl MlirTensor {
     }
 
     /// A function of this tensor and an operand that has its type and shape by itself.
+    #[inline(always)] // The operand would be copied right after it was written, which stalls the processor.
     fn zip_same(&self, name: &'static str, op: Op, rhs: Operand<'_>, dtype: DType) -> Self {
         let (operands, shape) = ([Operand::Tensor(self), rhs], self.ir_shape());
         apply_to(

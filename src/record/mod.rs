@@ -98,6 +98,8 @@ pub(crate) fn push(device: MlirDevice, operation: &Operation<'_>, check: Check<'
         Some(Operand::Tensor(operand)) => operand.store,
         _ => BoolStore::Native,
     };
+    // Not last: it would be copied right after it was written, which stalls the processor.
+    let extents = shape.iter().copied().collect();
     let recorded = with_window(device, |window| {
         for operand in operands {
             if let Operand::Tensor(tensor) = operand {
@@ -107,7 +109,7 @@ pub(crate) fn push(device: MlirDevice, operation: &Operation<'_>, check: Check<'
         window.push(operation, check)
     });
     let state = recorded.unwrap_or_else(|error| TensorState::new(Value::Failed(*error)));
-    MlirTensor { state, shape: shape.iter().copied().collect(), dtype, device, store }
+    MlirTensor { state, shape: extents, dtype, device, store }
 }
 
 fn tensor(device: MlirDevice, state: Arc<TensorState>, dtype: DType, shape: &Shape) -> MlirTensor {
