@@ -50,6 +50,9 @@ impl MlirTensor {
             let reason = format!("wants two tensors of one type and of rank 2 to {}", BATCH.len() + 2);
             return invalid("matmul", &operands, self.dtype, self.ir_shape(), reason);
         }
+        if ranks == (2, 2) && self.shape[1] == rhs.shape[0] {
+            return self.contract(rhs, "matmul", [b"mk", b"kn", b"mn"]);
+        }
         let aligned = |t: &Self| t.reshape(leading_ones(&t.shape, rank));
         let (a, b) = (aligned(self), aligned(rhs));
         let batch = super::elementwise::broadcast_shape(&[&a.shape[..batches], &b.shape[..batches]]);

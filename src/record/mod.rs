@@ -26,6 +26,7 @@ pub(crate) use windows::window;
 
 use crate::engine;
 use crate::graph::CaptureError;
+use crate::tensor::extents;
 use crate::{MlirDevice, MlirError, MlirTensor, dtype};
 use burn_backend::{BoolDType, BoolStore, DType as DataType, ExecutionError, Scalar, TensorData};
 use burn_mlir_ir::{DType, Graph, Layout, Op, Shape, ValueId};
@@ -99,7 +100,7 @@ pub(crate) fn push(device: MlirDevice, operation: &Operation<'_>, check: Check<'
         _ => BoolStore::Native,
     };
     // Not last: it would be copied right after it was written, which stalls the processor.
-    let extents = shape.iter().copied().collect();
+    let extents = extents(shape);
     let recorded = with_window(device, |window| {
         for operand in operands {
             if let Operand::Tensor(tensor) = operand {
@@ -113,7 +114,7 @@ pub(crate) fn push(device: MlirDevice, operation: &Operation<'_>, check: Check<'
 }
 
 fn tensor(device: MlirDevice, state: Arc<TensorState>, dtype: DType, shape: &Shape) -> MlirTensor {
-    MlirTensor { state, shape: shape.iter().copied().collect(), dtype, device, store: BoolStore::Native }
+    MlirTensor { state, shape: extents(shape), dtype, device, store: BoolStore::Native }
 }
 
 /// Seeds `device`.
