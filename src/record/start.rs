@@ -249,12 +249,16 @@ impl Window {
             // Shared with the plans before and after, which run on the same stream.
             bytes => Some(self.stream.arena(bytes)?),
         };
-        let place = |buffer: &burn_mlir_ir::plan::Buffer| match (buffer.source, &arena) {
-            (BufferSource::Input(slot), _) => Ok((inputs[slot as usize].storage.block.buffer.clone(), 0)),
-            (BufferSource::Arena { offset }, Some(arena)) => Ok((arena.clone(), offset)),
-            _ => Ok((self.stream.allocate(buffer.bytes)?, 0)),
-        };
-        plan.buffers.iter().map(place).collect()
+        // With room for all: a fallible `collect` does not know how many there will be.
+        let mut places = Vec::with_capacity(plan.buffers.len());
+        for buffer in &plan.buffers {
+            places.push(match (buffer.source, &arena) {
+                (BufferSource::Input(slot), _) => (inputs[slot as usize].storage.block.buffer.clone(), 0),
+                (BufferSource::Arena { offset }, Some(arena)) => (arena.clone(), offset),
+                _ => (self.stream.allocate(buffer.bytes)?, 0),
+            });
+        }
+        Ok(places)
     }
 }
 
