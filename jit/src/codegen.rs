@@ -4,6 +4,7 @@ use crate::{
     JitError,
     diagnostics::{LlvmErrors, collect_mlir},
     loader,
+    sharing::outgrows_vectorizer,
 };
 use burn_mlir_ir::Target;
 use inkwell::{
@@ -93,6 +94,9 @@ fn generate_with(
     add_attributes(&module, &context, target);
     if matches!(target, Target::Nvptx(_)) {
         mark_assembly(&module, &context);
+    }
+    if outgrows_vectorizer(&module) {
+        keep_scalar(&module, &context);
     }
     module.verify().map_err(|e| JitError::InvalidModule(e.to_string()))?;
 
@@ -205,6 +209,16 @@ fn mark_assembly(module: &LlvmModule, context: &LlvmContext) {
         if effects {
             call.add_attribute(AttributeLoc::Function, convergent);
         }
+    }
+}
+
+/// Keeps LLVM's vectorisers off the functions, which pass over those without implicit use of vectors. The pipeline's own
+/// option does not keep the loop vectoriser from making its plans.
+fn keep_scalar(module: &LlvmModule, context: &LlvmContext) {
+    let scalar = Attribute::get_named_enum_kind_id("noimplicitfloat");
+    let scalar = context.create_enum_attribute(scalar, 0);
+    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
+        function.add_attribute(AttributeLoc::Function, scalar);
     }
 }
 

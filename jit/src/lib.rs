@@ -24,6 +24,7 @@ mod jit;
 mod key;
 mod loader;
 mod lower;
+mod sharing;
 mod stats;
 mod store;
 mod warn;

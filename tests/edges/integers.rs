@@ -276,3 +276,21 @@ fn ranges_reach_the_ends() {
         assert_eq!(range(i64::MIN..i64::MAX, 1 << 62, IntDType::I64), expected);
     });
 }
+
+/// A compiler must not follow every way through values that are used twice: LLVM's loop vectoriser did, and a power by
+/// 63 squarings has 2^63. It looks at loops over one element that is written over.
+#[test]
+fn powers_of_one_element_that_is_written_over() {
+    each(|| {
+        for dtype in [DType::I32, DType::U32, DType::I64, DType::U64] {
+            let one = |value: i128| upload(data(dtype, &[], &ints([value])));
+            let twice_negated = |value| Mlir::int_neg(Mlir::int_neg(one(value)));
+            let (base, exponent) = (twice_negated(3), twice_negated(19));
+            let power = Mlir::int_powi(base.clone(), exponent.clone());
+            let power = Mlir::int_neg(Mlir::int_neg(power));
+            assert_eq!(read_numbers(power), ints([3i128.pow(19)]), "{dtype:?}");
+            assert_eq!(read_numbers(base), ints([3]), "{dtype:?}");
+            assert_eq!(read_numbers(exponent), ints([19]), "{dtype:?}");
+        }
+    });
+}
