@@ -15,6 +15,9 @@ pub(crate) const CHAIN: usize = 32;
 /// Values carried on, or why there are none.
 pub(crate) type Next = Result<Vec<Carried>, LoweringError>;
 
+/// Code of an iteration: gets the induction variable and the carried values.
+type Body<'f, W> = &'f mut dyn FnMut(&mut W, &Value, Vec<Carried>) -> Next;
+
 /// What loops of a writer `W` add up.
 pub(crate) trait Sums<W> {
     /// Whether a different order of additions is another result.
@@ -44,18 +47,32 @@ pub(crate) fn cascade<W, S: Sums<W>>(
     sums: &S,
     iterations: &Iterations,
     carried: Vec<Carried>,
-    body: &mut dyn FnMut(&mut W, &Value, Vec<Carried>) -> Next,
+    body: Body<'_, W>,
+) -> Next {
+    level(writer, sums, iterations, false, carried, body)
+}
+
+/// One level of a cascade: a chain, or a loop over `strips`. LLVM would unroll one of few strips and read all of them
+/// at the same time: as many streams in memory as strips took twice as long for a sum of 2²⁴ elements.
+fn level<W, S: Sums<W>>(
+    writer: &mut W,
+    sums: &S,
+    iterations: &Iterations,
+    strips: bool,
+    carried: Vec<Carried>,
+    body: Body<'_, W>,
 ) -> Next {
     let Iterations { range, step, most, weight } = iterations;
     let length = strip(*most, *weight);
     if !sums.rounds() || length >= *most {
         let open = open_carrying_for(sums.emitter(writer), &range.from, &range.to, *step, &carried);
         let next = body(writer, &open.variable, open.carried.clone())?;
-        return Ok(open.close(sums.emitter(writer), &next));
+        let e = sums.emitter(writer);
+        return Ok(if strips { open.close_rolled(e, &next) } else { open.close(e, &next) });
     }
-    let strips =
+    let outer =
         Iterations { range: range.clone(), step: step * length, most: most.div_ceil(length), weight: 1 };
-    cascade(writer, sums, &strips, carried, &mut |writer, from, before| {
+    level(writer, sums, &outer, true, carried, &mut |writer, from, before| {
         let start = sums.start(writer);
         let total = if length == 1 {
             body(writer, from, start)?
@@ -71,7 +88,6 @@ pub(crate) fn cascade<W, S: Sums<W>>(
         sums.merge(writer, &before, &total)
     })
 }
-
 /// Iterations of `weight` additions that become one chain, of `most` iterations: about as many in all strips.
 fn strip(most: usize, weight: usize) -> usize {
     let longest = (CHAIN / weight.max(1)).max(1);

@@ -78,8 +78,17 @@ pub(crate) fn open_carrying_for(
 impl CarryingFor {
     /// Closes the loop with the values for the next iteration; returns those after the last one.
     pub fn close(self, e: &mut Emitter, next: &[Carried]) -> Vec<Carried> {
+        self.close_with(e, next, "")
+    }
+
+    /// The same, for a loop that LLVM must not unroll.
+    pub fn close_rolled(self, e: &mut Emitter, next: &[Carried]) -> Vec<Carried> {
+        self.close_with(e, next, " {loop_annotation = #llvm.loop_annotation<unroll = <disable = true>>}")
+    }
+
+    fn close_with(self, e: &mut Emitter, next: &[Carried], attributes: &str) -> Vec<Carried> {
         yield_carried(e, next);
-        e.close("}");
+        e.close(format_args!("}}{attributes}"));
         results(&self.results, next)
     }
 }
