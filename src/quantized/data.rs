@@ -107,7 +107,7 @@ impl QuantizedTensor {
                 Codes { data, shape: shape.clone(), value, packing }.repacked(block)
             }
         };
-        Ok(Self { codes, scales, scheme })
+        Ok(Self::of(codes, scales, scheme))
     }
 
     /// The scheme of its data: without packing where the extents do not fill units.

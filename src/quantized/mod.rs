@@ -23,11 +23,11 @@ use burn_backend::{DType, Shape, TensorMetadata};
 use burn_mlir_ir as ir;
 use codes::{Codes, Packing};
 
-/// A quantised tensor.
+/// A quantised tensor. Small, as it is a case of Burn's tensor of any kind, which every operation moves several times.
 #[derive(Clone, Debug)]
 pub struct QuantizedTensor {
-    codes: Codes,
-    scales: Scales,
+    codes: Box<Codes>,
+    scales: Box<Scales>,
     scheme: QuantScheme,
 }
 
@@ -94,6 +94,10 @@ fn refusal(scheme: &QuantScheme, rank: usize) -> Option<String> {
 }
 
 impl QuantizedTensor {
+    fn of(codes: Codes, scales: Scales, scheme: QuantScheme) -> Self {
+        Self { codes: codes.into(), scales: scales.into(), scheme }
+    }
+
     /// Why the tensor has no value, if that is known already: see [`MlirTensor::error`].
     pub fn error(&self) -> Option<MlirError> {
         let parts = [Some(&self.codes.data), Some(&self.scales.inner), self.scales.global.as_ref()];
@@ -111,7 +115,7 @@ impl QuantizedTensor {
         let inner = record::failed(device, error, ir::DType::F32, ir::Shape::from([1]));
         let packing = Packing::interleaved(shape.rank().saturating_sub(1));
         let codes = Codes { data, shape, value: scheme.value, packing };
-        Self { codes, scales: Scales { inner, global: None }, scheme }
+        Self::of(codes, Scales { inner, global: None }, scheme)
     }
 
     /// Floats quantised with given scales: one a block or one for all, of any float type.
@@ -149,7 +153,7 @@ impl QuantizedTensor {
         let codes = Codes::build(scheme.value, &shape, block, |part| {
             Codes::encode(&part.of(&tensor).div(&part.of(&steps)), scheme.value)
         });
-        Self { codes, scales: stored, scheme: *scheme }
+        Self::of(codes, stored, *scheme)
     }
 
     /// Floats quantised with the scales that their largest magnitudes need. NaN has no magnitude.
@@ -191,16 +195,16 @@ impl QuantizedTensor {
 
     /// The same scales for other codes.
     fn with_codes(&self, codes: Codes) -> Self {
-        Self { codes, scales: self.scales.clone(), scheme: self.scheme }
+        Self { codes: codes.into(), scales: self.scales.clone(), scheme: self.scheme }
     }
 
     /// The same tensor on another device.
     pub(crate) fn to_device(&self, device: MlirDevice) -> Self {
         let moved = |tensor: &MlirTensor| record::to_device(tensor.clone(), device);
-        let codes = Codes { data: moved(&self.codes.data), ..self.codes.clone() };
+        let codes = Codes { data: moved(&self.codes.data), ..(*self.codes).clone() };
         let scales =
             Scales { inner: moved(&self.scales.inner), global: self.scales.global.as_ref().map(moved) };
-        Self { codes, scales, scheme: self.scheme }
+        Self::of(codes, scales, self.scheme)
     }
 }
 

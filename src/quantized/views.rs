@@ -22,7 +22,7 @@ impl QuantizedTensor {
     /// Other codes with a view or choice of the scales.
     fn with_inner(&self, codes: Codes, inner: MlirTensor) -> Self {
         let scales = Scales { inner, global: self.scales.global.clone() };
-        Self { codes, scales, scheme: self.scheme }
+        Self::of(codes, scales, self.scheme)
     }
 
     /// The same values in another shape.
@@ -205,7 +205,7 @@ impl QuantizedTensor {
         let scales: SmallVec<[MlirTensor; 4]> =
             tensors.iter().map(|tensor| tensor.scales.inner.clone()).collect();
         let inner = MlirTensor::concat(&scales, axis)?;
-        let codes: SmallVec<[&Codes; 4]> = tensors.iter().map(|tensor| &tensor.codes).collect();
+        let codes: SmallVec<[&Codes; 4]> = tensors.iter().map(|tensor| &*tensor.codes).collect();
         Some(first.with_inner(Codes::concat(&codes, axis)?, inner))
     }
 
