@@ -38,6 +38,7 @@ mod reductions;
 mod remote;
 mod repeats;
 mod sampling;
+mod shapes;
 mod stages;
 mod support;
 mod sweep;

@@ -57,14 +57,34 @@ impl Layout {
 /// no offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// One stride per domain dimension, in elements.
+    /// One stride per domain dimension, in elements. In place of one that is an argument of the launch:
+    /// [`OPEN_STRIDE`].
     pub strides: Strides,
+    /// Strides that are arguments of the launch, see [`opened`](mod@crate::opened).
+    pub arguments: SmallVec<[StrideArgument; 2]>,
 }
+
+/// A stride that is an argument of the launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StrideArgument {
+    /// The dimension of the iteration space.
+    pub dim: u32,
+    /// Which of the launch's numbers.
+    pub argument: u32,
+}
+
+/// What stands in place of a stride that is not known: a large one.
+pub const OPEN_STRIDE: i64 = 1 << 20;
 
 impl Access {
     /// An access from its strides.
     pub fn new(strides: impl IntoIterator<Item = i64>) -> Self {
-        Self { strides: strides.into_iter().collect() }
+        Self { strides: strides.into_iter().collect(), arguments: SmallVec::new() }
+    }
+
+    /// Which of the launch's numbers a stride is, if it is one.
+    pub fn argument(&self, dim: usize) -> Option<usize> {
+        self.arguments.iter().find(|open| open.dim as usize == dim).map(|open| open.argument as usize)
     }
 
     /// Whether the access moves along a dimension.

@@ -36,10 +36,19 @@ pub enum DimKind {
 /// One dimension of an iteration space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DomainDim {
-    /// Number of iterations.
+    /// Number of iterations. If it is an argument of the launch, the most there can be.
     pub size: usize,
     /// Independent or combined.
     pub kind: DimKind,
+    /// Which of the launch's numbers the size is, if it is one, see [`opened`](mod@crate::opened).
+    pub argument: Option<u32>,
+}
+
+impl DomainDim {
+    /// A dimension of a known size.
+    pub fn new(kind: DimKind, size: usize) -> Self {
+        Self { size, kind, argument: None }
+    }
 }
 
 /// An iteration space, outermost dimension first. Canonical: no dimension of size 1, no two

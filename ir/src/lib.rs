@@ -15,6 +15,7 @@ mod kernel;
 mod layout;
 mod literal;
 mod op;
+pub mod opened;
 pub mod plan;
 mod program;
 mod shape;
@@ -23,7 +24,7 @@ mod tensor_map;
 pub mod text;
 mod verify;
 
-pub use access::{Access, Layout, Strides};
+pub use access::{Access, Layout, OPEN_STRIDE, StrideArgument, Strides};
 pub use attention::{Attention, AttentionOperand, AttentionSizes, BufferView};
 pub use dtype::{DType, DTypeKind};
 pub use dtype_set::DTypeSet;
@@ -37,8 +38,9 @@ pub use literal::Literal;
 pub use op::{
     ArgReduceOp, AttentionOp, BinaryOp, CompareOp, Labels, Op, ReduceOp, ScatterOp, SliceDim, UnaryOp,
 };
+pub use opened::{Opened, opened};
 pub use plan::{Argument, Buffer, BufferSource, Launch, Plan, PlanError, ResultPlace};
-pub use program::{COUNTER_WORDS, Phase, Program};
+pub use program::{COUNTER_WORDS, Factor, Phase, Program};
 pub use shape::Shape;
 pub use target::{HostTarget, NvptxTarget, Target};
 pub use tensor_map::{Swizzle, TensorMap};

@@ -50,6 +50,7 @@ mod views;
 mod window;
 
 use crate::{DType, Graph, Kernel, KernelId, Layout, Target, VerifyError};
+use std::collections::BTreeMap;
 
 /// Why a graph has no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -146,6 +147,8 @@ pub struct ResultPlace {
 pub struct Plan {
     /// The distinct kernels.
     pub kernels: Vec<Kernel>,
+    /// For each kernel that was [opened](mod@crate::opened) its numbers; nothing else.
+    pub numbers: BTreeMap<KernelId, Vec<u64>>,
     /// All memory the launches touch.
     pub buffers: Vec<Buffer>,
     /// In order of execution.

@@ -12,6 +12,8 @@ pub struct Phase {
     pub symbol: String,
     /// Host: the number of tiles, any range of which one call can compute. CUDA: unused.
     pub tiles: u64,
+    /// Host: whose product is the number of tiles, if extents are arguments of the launch. CUDA: unused.
+    pub factors: Vec<Factor>,
     /// CUDA: blocks in the grid. Host: unused.
     pub grid: [u32; 3],
     /// CUDA: threads in a block. Host: unused.
@@ -22,13 +24,39 @@ pub struct Phase {
     pub tensor_maps: Vec<TensorMap>,
 }
 
+/// A factor of a number of tiles: `⌈known · Π numbers / divisor⌉`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Factor {
+    /// What is known of the dividend.
+    pub known: u64,
+    /// The launch's numbers in it.
+    pub numbers: Vec<u32>,
+    /// The divisor.
+    pub divisor: u64,
+}
+
+impl Phase {
+    /// The number of tiles of a launch with these numbers.
+    pub fn tiles_of(&self, numbers: &[u64]) -> u64 {
+        if self.factors.is_empty() {
+            return self.tiles;
+        }
+        let factor = |factor: &Factor| {
+            let number = |&index: &u32| numbers.get(index as usize).copied().unwrap_or(0);
+            (factor.known * factor.numbers.iter().map(number).product::<u64>())
+                .div_ceil(factor.divisor.max(1))
+        };
+        self.factors.iter().map(factor).product()
+    }
+}
+
 /// The functions of a compiled kernel, each started when the one before is done, and the memory
 /// they need besides their arguments.
 ///
 /// A host function has the C signature
 /// `void phase(void **buffers, uint64_t *scalars, void *shared, void *worker, uint32_t *status, int64_t begin, int64_t end)`:
 /// - `buffers[i]`: address for parameter `i`, at domain coordinate 0;
-/// - `scalars[i]`: the bits of scalar `i` in the low bytes;
+/// - `scalars[i]`: the bits of scalar `i` in the low bytes; behind them the numbers of an [opened](crate::opened) block;
 /// - `shared`: `shared_bytes` of scratch common to all phases and workers of a launch, 64-byte aligned;
 /// - `worker`: `worker_bytes` of scratch of the calling worker, 64-byte aligned, contents undefined;
 /// - `status`: 0, or set to 1 by the kernel when an index was out of range;

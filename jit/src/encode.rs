@@ -1,11 +1,11 @@
 //! The bytes of an entry of the disk store.
 
 use crate::compile::Compiled;
-use burn_mlir_ir::{Phase, Program, Swizzle, TensorMap};
+use burn_mlir_ir::{Factor, Phase, Program, Swizzle, TensorMap};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Identifies the files; the digit is the version of the format.
-const MAGIC: &[u8; 8] = b"bmlir\0\x002";
+const MAGIC: &[u8; 8] = b"bmlir\0\x003";
 
 /// An entry: magic, key, program, code, and a checksum of all before.
 pub(crate) fn encode(key: &str, compiled: &Compiled) -> Vec<u8> {
@@ -18,6 +18,13 @@ pub(crate) fn encode(key: &str, compiled: &Compiled) -> Vec<u8> {
         out.extend(phase.tiles.to_le_bytes());
         for value in phase.grid.iter().chain(&phase.block).chain([&phase.workgroup_bytes]) {
             out.extend(value.to_le_bytes());
+        }
+        out.extend((phase.factors.len() as u64).to_le_bytes());
+        for factor in &phase.factors {
+            out.extend(factor.known.to_le_bytes());
+            out.extend((factor.numbers.len() as u64).to_le_bytes());
+            out.extend(factor.numbers.iter().flat_map(|number| number.to_le_bytes()));
+            out.extend(factor.divisor.to_le_bytes());
         }
         out.extend((phase.tensor_maps.len() as u64).to_le_bytes());
         for map in &phase.tensor_maps {
@@ -100,8 +107,13 @@ impl<'a> Reader<'a> {
         let symbol = String::from_utf8(self.bytes()?.to_vec()).ok()?;
         let (tiles, grid, block) = (self.u64()?, self.triple()?, self.triple()?);
         let workgroup_bytes = self.u32()?;
+        let factors = (0..self.u64()?).map(|_| self.factor()).collect::<Option<_>>()?;
         let tensor_maps = (0..self.u64()?).map(|_| self.tensor_map()).collect::<Option<_>>()?;
-        Some(Phase { symbol, tiles, grid, block, workgroup_bytes, tensor_maps })
+        Some(Phase { symbol, tiles, factors, grid, block, workgroup_bytes, tensor_maps })
+    }
+
+    fn factor(&mut self) -> Option<Factor> {
+        Some(Factor { known: self.u64()?, numbers: self.list(Self::u32)?, divisor: self.u64()? })
     }
 
     fn tensor_map(&mut self) -> Option<TensorMap> {

@@ -78,6 +78,15 @@ impl PhaseWriter {
         scalar::from_storage(e, dtype, &value)
     }
 
+    /// What follows the scalars at `position`, a number of the launch, as an `index`.
+    pub fn number(&mut self, position: usize) -> Value {
+        let e = &mut self.emitter;
+        let place =
+            e.op(format_args!("llvm.getelementptr %scalars[{position}] : (!llvm.ptr) -> !llvm.ptr, i64"));
+        let value = e.op(format_args!("llvm.load {place} : !llvm.ptr -> i64"));
+        e.op(format_args!("arith.index_cast {value} : i64 to index"))
+    }
+
     /// The address `bytes` into a scratch memory, an `!llvm.ptr`.
     pub fn scratch(&mut self, scratch: Scratch, bytes: u64) -> Value {
         let base = match scratch {

@@ -39,6 +39,8 @@ pub(crate) struct Iterations {
     pub most: usize,
     /// Additions to a carried value in each of them, up to [`CHAIN`].
     pub weight: usize,
+    /// Whether LLVM must not unroll the loop.
+    pub rolled: bool,
 }
 
 /// Emits a loop over `iterations` around `body`, which adds to the carried values it is given.
@@ -49,30 +51,19 @@ pub(crate) fn cascade<W, S: Sums<W>>(
     carried: Vec<Carried>,
     body: Body<'_, W>,
 ) -> Next {
-    level(writer, sums, iterations, false, carried, body)
-}
-
-/// One level of a cascade: a chain, or a loop over `strips`. LLVM would unroll one of few strips and read all of them
-/// at the same time: as many streams in memory as strips took twice as long for a sum of 2²⁴ elements.
-fn level<W, S: Sums<W>>(
-    writer: &mut W,
-    sums: &S,
-    iterations: &Iterations,
-    strips: bool,
-    carried: Vec<Carried>,
-    body: Body<'_, W>,
-) -> Next {
-    let Iterations { range, step, most, weight } = iterations;
+    let Iterations { range, step, most, weight, rolled } = iterations;
     let length = strip(*most, *weight);
     if !sums.rounds() || length >= *most {
         let open = open_carrying_for(sums.emitter(writer), &range.from, &range.to, *step, &carried);
         let next = body(writer, &open.variable, open.carried.clone())?;
         let e = sums.emitter(writer);
-        return Ok(if strips { open.close_rolled(e, &next) } else { open.close(e, &next) });
+        return Ok(if *rolled { open.close_rolled(e, &next) } else { open.close(e, &next) });
     }
-    let outer =
-        Iterations { range: range.clone(), step: step * length, most: most.div_ceil(length), weight: 1 };
-    level(writer, sums, &outer, true, carried, &mut |writer, from, before| {
+    // LLVM would unroll a loop over few strips and read all of them at the same time: as many streams in memory as
+    // strips took twice as long for a sum of 2²⁴ elements.
+    let most = most.div_ceil(length);
+    let strips = Iterations { range: range.clone(), step: step * length, most, weight: 1, rolled: true };
+    cascade(writer, sums, &strips, carried, &mut |writer, from, before| {
         let start = sums.start(writer);
         let total = if length == 1 {
             body(writer, from, start)?
@@ -83,11 +74,13 @@ fn level<W, S: Sums<W>>(
             let to = index_op(e, "arith.minsi", &to, &range.to);
             let open = open_carrying_for(e, from, &to, *step, &start);
             let next = body(writer, &open.variable, open.carried.clone())?;
-            open.close(sums.emitter(writer), &next)
+            let e = sums.emitter(writer);
+            if *rolled { open.close_rolled(e, &next) } else { open.close(e, &next) }
         };
         sums.merge(writer, &before, &total)
     })
 }
+
 /// Iterations of `weight` additions that become one chain, of `most` iterations: about as many in all strips.
 fn strip(most: usize, weight: usize) -> usize {
     let longest = (CHAIN / weight.max(1)).max(1);

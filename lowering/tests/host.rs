@@ -32,7 +32,7 @@ fn load(strides: &[i64]) -> Statement {
 fn block(domain: &[(usize, DimKind)], body: Vec<Statement>, strides: &[i64]) -> Kernel {
     let value = Operand(body.len() as u32 - 1);
     Kernel::Block(Block {
-        domain: domain.iter().map(|&(size, kind)| DomainDim { size, kind }).collect(),
+        domain: domain.iter().map(|&(size, kind)| DomainDim::new(kind, size)).collect(),
         params: vec![param(ParamMode::In), param(ParamMode::Out)],
         scalars: vec![],
         body,
@@ -74,7 +74,7 @@ fn what_is_overwritten_is_read_before() {
         value: Operand(value),
     });
     let kernel = Kernel::Block(Block {
-        domain: [DomainDim { size: 1 << 12, kind: DimKind::Parallel }].into_iter().collect(),
+        domain: [DomainDim::new(DimKind::Parallel, 1 << 12)].into_iter().collect(),
         params: vec![param(ParamMode::InOut), param(ParamMode::Out)],
         scalars: vec![],
         body,

@@ -3,7 +3,7 @@
 use super::cuda;
 use crate::MlirError;
 use burn_mlir_ir::plan::Plan;
-use burn_mlir_ir::{Graph, Instr, Kernel, Target};
+use burn_mlir_ir::{DomainDim, Graph, Instr, Kernel, KernelId, Target};
 use burn_mlir_jit::{Assembler, Code, Frontend, HostCode, Jit, Lower, LowerError, PtxCode, Request, Stage};
 use burn_mlir_runtime::{CudaKernel, Device, HostKernel};
 use parking_lot::Mutex;
@@ -44,11 +44,15 @@ impl Compiler {
     pub(super) fn kernels(&self, plan: &Plan) -> Result<Vec<burn_mlir_runtime::Kernel>, MlirError> {
         let requests = plan.kernels.iter().map(|kernel| request(kernel, &self.goal)).collect();
         let codes = self.jit.get_or_compile_many(requests);
-        let load = |(code, kernel): &(Result<Arc<Code>, _>, &Kernel)| match code {
-            Ok(code) => self.loaded(code.clone(), kernel),
+        let load = |(index, (code, kernel)): &(usize, (Result<Arc<Code>, _>, &Kernel))| match code {
+            Ok(code) => match plan.numbers.get(&KernelId(*index as u32)) {
+                // How many tiles there are is the launch's own.
+                Some(numbers) => load(code.clone(), kernel, numbers),
+                None => self.loaded(code.clone(), kernel),
+            },
             Err(error) => Err(failure(kernel, error)),
         };
-        let all: Vec<_> = codes.into_iter().zip(&plan.kernels).collect();
+        let all: Vec<_> = codes.into_iter().zip(&plan.kernels).enumerate().collect();
         if self.goal.assembler.is_none() {
             return all.iter().map(load).collect();
         }
@@ -71,7 +75,7 @@ impl Compiler {
         if let Some((_, known)) = self.loaded.lock().get(&address) {
             return Ok(known.clone());
         }
-        let made = load(code.clone(), kernel)?;
+        let made = load(code.clone(), kernel, &[])?;
         if let burn_mlir_runtime::Kernel::Cuda(cuda) = &made {
             self.device.load(cuda).map_err(|error| failure(kernel, &error))?;
         }
@@ -117,17 +121,17 @@ impl Lower for Lowering {
     }
 }
 
-fn load(code: Arc<Code>, kernel: &Kernel) -> Result<burn_mlir_runtime::Kernel, MlirError> {
+fn load(code: Arc<Code>, kernel: &Kernel, numbers: &[u64]) -> Result<burn_mlir_runtime::Kernel, MlirError> {
     match &*code {
-        Code::Host(host) => Ok(load_host(host, code.clone(), kernel).into()),
+        Code::Host(host) => Ok(load_host(host, code.clone(), kernel, numbers).into()),
         Code::Ptx(ptx) => Ok(load_cuda(ptx, kernel)?.into()),
     }
 }
 
 /// `code` is what `host` is part of.
-fn load_host(host: &HostCode, code: Arc<Code>, kernel: &Kernel) -> Arc<HostKernel> {
+fn load_host(host: &HostCode, code: Arc<Code>, kernel: &Kernel, numbers: &[u64]) -> Arc<HostKernel> {
     let program = host.program();
-    let tiles = program.phases.iter().map(|phase| phase.tiles);
+    let tiles = program.phases.iter().map(|phase| phase.tiles_of(numbers));
     let phases: Vec<_> = host.entries().iter().copied().zip(tiles).collect();
     let (shared, worker) = (program.shared_bytes as usize, program.worker_bytes as usize);
     // SAFETY: lowering makes every phase with this signature, for disjoint ranges of its tiles, within
@@ -153,11 +157,15 @@ fn failure(kernel: &Kernel, reason: &impl ToString) -> MlirError {
 pub(super) fn label(kernel: &Kernel) -> String {
     match kernel {
         Kernel::Block(block) => {
-            let sizes: Vec<_> = block.domain.iter().map(|dim| dim.size).collect();
+            let size = |dim: &DomainDim| match dim.argument {
+                None => dim.size.to_string(),
+                Some(_) => format!("to {}", dim.size),
+            };
+            let sizes: Vec<_> = block.domain.iter().map(size).collect();
             let types: Vec<_> = block.params.iter().map(|param| param.dtype.name()).collect();
             let names: Vec<_> = block.body.iter().filter_map(|statement| name(&statement.instr)).collect();
             let names = if names.is_empty() { "copy".to_string() } else { brief(&names) };
-            format!("{names} over {sizes:?} of {}", types.join(", "))
+            format!("{names} over [{}] of {}", sizes.join(", "), types.join(", "))
         }
         Kernel::Scatter(scatter) => {
             format!("scatter {} {:?} of {}", scatter.op, scatter.shape, scatter.dtype)

@@ -53,6 +53,8 @@ impl Executable {
             let kernel = self.kernels[launch.kernel.0 as usize].clone();
             let arguments = launch.arguments.iter().map(place);
             let values = launch.scalars.iter().map(|&slot| scalars[slot as usize]);
+            let numbers = self.plan.numbers.get(&launch.kernel).into_iter().flatten().copied();
+            let values = values.chain(numbers);
             // SAFETY: the planner gives each kernel the parameters it was made for, within the buffers
             // it sized; a window's launches share one stream, and events order it after others.
             unsafe { batch.launch(kernel, arguments, values)? };

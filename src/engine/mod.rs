@@ -5,6 +5,7 @@ mod cuda;
 mod executable;
 mod planned;
 mod random;
+mod shapes;
 
 pub(crate) use executable::Executable;
 pub(crate) use planned::Planned;
@@ -19,6 +20,7 @@ use compile::{Compiler, Goal};
 use parking_lot::Mutex;
 use random::Random;
 use rustc_hash::{FxHashMap, FxHasher};
+use shapes::Shapes;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -37,6 +39,7 @@ pub(crate) struct Engine {
     pub(crate) device: Device,
     pub(crate) random: Random,
     compiler: Compiler,
+    shapes: Shapes,
     /// By the hash of the graph; graphs are compared as well.
     plans: Mutex<FxHashMap<u64, Vec<Arc<Planned>>>>,
     planned: AtomicU64,
@@ -79,6 +82,7 @@ impl Engine {
             random: Random::new(),
             compiler: Compiler::new(&JIT, device.clone(), goal),
             device,
+            shapes: Shapes::from_env(),
             plans: Mutex::default(),
             planned: AtomicU64::new(0),
             reused: AtomicU64::new(0),
@@ -106,7 +110,10 @@ impl Engine {
             self.reuse();
             return Ok(planned.clone());
         }
-        let plan = plan_of(graph, self.compiler.target())?;
+        let mut plan = plan_of(graph, self.compiler.target())?;
+        if self.is_host() {
+            self.shapes.open(&mut plan);
+        }
         let kernels = self.compiler.kernels(&plan)?;
         let planned = Arc::new(Planned::new(graph.clone(), Executable::new(plan, kernels)));
         self.planned.fetch_add(1, Ordering::Relaxed);

@@ -28,7 +28,7 @@ pub(super) fn canonicalise(mut raw: RawBlock) -> Canonical {
     let keep: Vec<usize> = raw.parallel.iter().chain(&raw.reduction).copied().collect();
     let kind = |at: usize| if at < raw.parallel.len() { DimKind::Parallel } else { DimKind::Reduction };
     let mut domain: Domain =
-        keep.iter().enumerate().map(|(at, &d)| DomainDim { size: raw.sizes[d], kind: kind(at) }).collect();
+        keep.iter().enumerate().map(|(at, &d)| DomainDim::new(kind(at), raw.sizes[d])).collect();
     let RawBlock { args, scalars, mut body, mut stores, .. } = raw;
     for_accesses(&mut body, &mut stores, |access| {
         *access = Access::new(keep.iter().map(|&d| access.strides[d]))

@@ -86,7 +86,7 @@ fn single(window: &Window, fused: &Fused, group: GroupId, id: ValueId) -> Result
     let home = fused.homes[id.index()].as_ref().ok_or(missing)?;
     let updates = matches!(node.op, Op::Scatter { .. });
     let mut args = vec![Arg { storage: home.storage, offset: home.layout.offset, dtype: node.dtype }];
-    let mut accesses = vec![Access { strides: home.layout.strides.clone() }];
+    let mut accesses = vec![Access::new(home.layout.strides.iter().copied())];
     let read = if updates { &node.operands[1..] } else { &node.operands[..] };
     for &operand in read {
         let mut space = described.space.clone();

@@ -2,7 +2,7 @@
 
 use super::ParseError;
 use super::cursor::Cursor;
-use crate::{Access, Attention, AttentionOperand, AttentionSizes, BufferView};
+use crate::{Access, Attention, AttentionOperand, AttentionSizes, BufferView, Strides};
 use std::fmt;
 
 /// The extents by name.
@@ -67,6 +67,7 @@ fn optional(cursor: &mut Cursor<'_>, operand: AttentionOperand) -> Result<Option
 }
 
 fn strides(cursor: &mut Cursor<'_>) -> Result<BufferView, ParseError> {
-    let access = Access { strides: cursor.numbers("a stride")? };
+    let strides: Strides = cursor.numbers("a stride")?;
+    let access = Access::new(strides);
     Ok(BufferView { access, alignment: cursor.field("align", "an alignment in bytes")? })
 }

@@ -4,9 +4,10 @@ use super::ParseError;
 use super::cursor::Cursor;
 use super::separated::Separated;
 use crate::{
-    Access, ArgReduceOp, BinaryOp, Block, CompareOp, DimKind, DomainDim, Gather, Instr, Operand, Param,
-    ParamId, ParamMode, Statement, Store, UnaryOp,
+    Access, ArgReduceOp, BinaryOp, Block, CompareOp, DimKind, DomainDim, Gather, Instr, OPEN_STRIDE, Operand,
+    Param, ParamId, ParamMode, Statement, Store, StrideArgument, UnaryOp,
 };
+use smallvec::SmallVec;
 use std::fmt;
 use std::str::FromStr;
 
@@ -22,21 +23,32 @@ impl fmt::Display for ParamId {
     }
 }
 
-/// The strides: `[784, 1]`.
+/// The strides: `[784, 1]`; `?2` is number 2 of the launch.
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.strides)
+        if self.arguments.is_empty() {
+            return write!(f, "{:?}", self.strides);
+        }
+        let stride = |(dim, stride): (usize, &i64)| match self.argument(dim) {
+            Some(argument) => format!("?{argument}"),
+            None => stride.to_string(),
+        };
+        let strides: Vec<_> = self.strides.iter().enumerate().map(stride).collect();
+        write!(f, "[{}]", strides.join(", "))
     }
 }
 
-/// `p 128` or `r 784`.
+/// `p 128` or `r 784`; `p ?1 to 512` is number 1 of the launch, at most 512.
 impl fmt::Display for DomainDim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
             DimKind::Parallel => "p",
             DimKind::Reduction => "r",
         };
-        write!(f, "{kind} {}", self.size)
+        match self.argument {
+            Some(argument) => write!(f, "{kind} ?{argument} to {}", self.size),
+            None => write!(f, "{kind} {}", self.size),
+        }
     }
 }
 
@@ -165,7 +177,11 @@ fn domain_dim(cursor: &mut Cursor<'_>) -> Result<DomainDim, ParseError> {
     } else {
         return cursor.error("`p` (parallel) or `r` (reduction)");
     };
-    Ok(DomainDim { kind, size: cursor.value("a size")? })
+    let argument = open(cursor)?;
+    if argument.is_some() {
+        cursor.word("to")?;
+    }
+    Ok(DomainDim { kind, size: cursor.value("a size")?, argument })
 }
 
 /// Reads the parameters and operands of a statement.
@@ -235,5 +251,21 @@ fn param(cursor: &mut Cursor<'_>) -> Result<ParamId, ParseError> {
 }
 
 fn access(cursor: &mut Cursor<'_>) -> Result<Access, ParseError> {
-    Ok(Access { strides: cursor.numbers("a stride")? })
+    let (mut arguments, mut dim) = (SmallVec::new(), 0);
+    let strides = cursor.list(['[', ']'], |cursor| {
+        dim += 1;
+        match open(cursor)? {
+            Some(argument) => {
+                arguments.push(StrideArgument { dim: dim - 1, argument });
+                Ok(OPEN_STRIDE)
+            }
+            None => cursor.value("a stride"),
+        }
+    })?;
+    Ok(Access { strides, arguments })
+}
+
+/// `?3`: a number of the launch.
+fn open(cursor: &mut Cursor<'_>) -> Result<Option<u32>, ParseError> {
+    if cursor.at('?') { cursor.reference('?').map(Some) } else { Ok(None) }
 }

@@ -26,7 +26,7 @@ pub(super) struct Token<'a> {
 }
 
 /// Characters that are tokens of their own.
-const PUNCTUATION: &str = "(){}[],:=+%$@";
+const PUNCTUATION: &str = "(){}[],:=+%$@?";
 
 impl Token<'_> {
     /// The error that something else should stand here.

@@ -61,17 +61,19 @@
 //!             "nan0x" and the 64 bits of any other NaN
 //!
 //! kernel    = block | scatter | sort | scan | attention
-//! block     = "block" "[" (("p" | "r") size),* "]" "(" dtype,* ")" "{" param* statement* store* "}"
+//! block     = "block" "[" (("p" | "r") (number "to")? size),* "]" "(" dtype,* ")" "{" param* statement* store* "}"
+//! number    = "?"N                                  // an argument of the launch, behind the scalars
 //! param     = "@"N "=" ("in" | "out" | "inout") dtype "align" bytes
 //! statement = "%"N "=" instr ":" dtype
-//! instr     = "load" "@"N ints | "scalar" "$"N | "constant" literal
-//!           | "gather" "@"N ints "index" value "stride" int "extent" N
+//! access    = "[" (int | number),* "]"
+//! instr     = "load" "@"N access | "scalar" "$"N | "constant" literal
+//!           | "gather" "@"N access "index" value "stride" int "extent" N
 //!           | "index" ints "offset" int
 //!           | "random" "key" "$"N "stream" "$"N ints "offset" int
 //!           | unary value | binary value "," value | compare value "," value
 //!           | "select" value "," value "," value | "cast" value | "bitcast" value
 //!           | "reduce" reduction value | ("argmax" | "argmin") value | "contract" value "," value
-//! store     = "store" value "->" "@"N ints
+//! store     = "store" value "->" "@"N access
 //! scatter   = "scatter" op dtype "at" dtype "{" "shape" shape axis "extent" N
 //!             "data" ints "indices" ints "updates" ints "}"
 //! sort      = "sort" "descending"? dtype ("to" dtype)? "{" "shape" shape axis

@@ -1,6 +1,7 @@
 //! The intermediate representation from outside: text in, text out.
 
 mod infer;
+mod opened;
 mod plan_text;
 mod planned;
 mod random;

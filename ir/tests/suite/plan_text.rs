@@ -17,6 +17,7 @@ fn plans_print_kernels_buffers_launches_and_results() {
     let dense = Layout::contiguous(&Shape::new([2, 3]));
     let transposed = Layout { shape: Shape::new([3, 2]), strides: [1i64, 3].as_slice().into(), offset: 4 };
     let plan = Plan {
+        numbers: Default::default(),
         kernels: vec![Kernel::parse(kernel).unwrap()],
         buffers: vec![
             Buffer { source: BufferSource::Input(3), bytes: 0 },

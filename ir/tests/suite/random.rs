@@ -185,7 +185,7 @@ fn instr() -> impl Strategy<Value = Instr> {
 
 fn block() -> impl Strategy<Value = Block> {
     let kind = select(vec![DimKind::Parallel, DimKind::Reduction]);
-    let dim = (size(), kind).prop_map(|(size, kind)| DomainDim { size, kind });
+    let dim = (size(), kind).prop_map(|(size, kind)| DomainDim::new(kind, size));
     let mode = select(vec![ParamMode::In, ParamMode::Out, ParamMode::InOut]);
     let parameter =
         (dtype(), mode, size()).prop_map(|(dtype, mode, alignment)| Param { dtype, mode, alignment });

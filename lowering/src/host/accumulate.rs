@@ -3,7 +3,7 @@
 
 use super::lanes::{Form, Known, Lanes, convert, vector_type};
 use super::tiles::Carried;
-use crate::emit::Value;
+use crate::emit::{Emitter, Value};
 use crate::scalar;
 use crate::types::value_type;
 use burn_mlir_ir::{ArgReduceOp, DType, DTypeKind, Instr, Literal, Operand, ReduceOp};
@@ -13,6 +13,8 @@ use burn_mlir_ir::{ArgReduceOp, DType, DTypeKind, Instr, Literal, Operand, Reduc
 enum Combination {
     Reduce(ReduceOp),
     Position(ArgReduceOp),
+    /// The sum of products with another value.
+    Products(Operand),
 }
 
 /// One reduction: what it accumulates and in which type.
@@ -39,6 +41,7 @@ impl Accumulator {
         let (operand, combination) = match body[statement].instr {
             Instr::Reduce(op, operand) => (operand, Combination::Reduce(op)),
             Instr::ArgReduce(op, operand) => (operand, Combination::Position(op)),
+            Instr::Contract(a, b) => (a, Combination::Products(b)),
             _ => return None,
         };
         let from = body[operand.0 as usize].dtype;
@@ -50,7 +53,13 @@ impl Accumulator {
         matches!(self.combination, Combination::Position(_))
     }
 
-    /// Whether the order of elements matters to the result.
+    /// What it reduces: one value, or two to be multiplied.
+    pub fn operands(&self) -> impl Iterator<Item = Operand> {
+        let factor = if let Combination::Products(factor) = self.combination { Some(factor) } else { None };
+        [self.operand].into_iter().chain(factor)
+    }
+
+    /// Whether it is a sum in which chains are cut. A contraction is a chain, here as elsewhere.
     pub fn rounds(&self) -> bool {
         let sums = matches!(self.combination, Combination::Reduce(ReduceOp::Sum | ReduceOp::Prod));
         sums && self.dtype().is_float()
@@ -84,6 +93,7 @@ impl Accumulator {
         let dtype = self.dtype();
         let op = match self.combination {
             Combination::Reduce(op) => op,
+            Combination::Products(_) => ReduceOp::Sum,
             Combination::Position(ArgReduceOp::ArgMax) => ReduceOp::Max,
             Combination::Position(ArgReduceOp::ArgMin) => ReduceOp::Min,
         };
@@ -114,23 +124,27 @@ impl Accumulator {
         if self.is_position() { 2 } else { 1 }
     }
 
-    /// Combines a vector of elements, at positions `positions` if they matter, into the carried values.
+    /// Combines vectors of elements, at positions `positions` if they matter, into the carried values.
     pub fn step(
         &self,
         lanes: &mut Lanes,
         carried: &[Carried],
-        x: &Value,
+        elements: &[Value],
         positions: Option<&Value>,
     ) -> Vec<Carried> {
         let ty = carried[0].ty.clone();
-        let e = lanes.e();
-        match self.combination {
-            Combination::Reduce(op) => {
-                let op = combining_op(op, self.dtype());
-                let value = e.op(format_args!("{op} {}, {x} : {ty}", carried[0].value));
+        let (x, e) = (&elements[0], lanes.e());
+        match (self.combination, elements.get(1)) {
+            (Combination::Products(_), Some(y)) if self.dtype().is_float() => {
+                let value = e.op(format_args!("math.fma {x}, {y}, {} : {ty}", carried[0].value));
                 vec![Carried { value, ty }]
             }
-            Combination::Position(op) => {
+            (Combination::Products(_), Some(y)) => {
+                let product = e.op(format_args!("arith.muli {x}, {y} : {ty}"));
+                self.add(e, &carried[0], &product)
+            }
+            (Combination::Reduce(_) | Combination::Products(_), _) => self.add(e, &carried[0], x),
+            (Combination::Position(op), _) => {
                 let best = &carried[0].value;
                 let better = better(lanes, op, self.dtype(), x, best, &ty);
                 let e = lanes.e();
@@ -145,6 +159,16 @@ impl Accumulator {
                 vec![Carried { value, ty }, Carried { value: position, ty: position_ty }]
             }
         }
+    }
+
+    /// Combines two vectors of elements.
+    fn add(&self, e: &mut Emitter, carried: &Carried, x: &Value) -> Vec<Carried> {
+        let op = match self.combination {
+            Combination::Reduce(op) => op,
+            _ => ReduceOp::Sum,
+        };
+        let (op, ty) = (combining_op(op, self.dtype()), carried.ty.clone());
+        vec![Carried { value: e.op(format_args!("{op} {}, {x} : {ty}", carried.value)), ty }]
     }
 
     /// Combines the lanes in a fixed tree; `width` is a power of two. Gives vectors of one lane.
@@ -172,7 +196,7 @@ impl Accumulator {
     /// Combines two sets of carried values.
     pub fn merge(&self, lanes: &mut Lanes, a: &[Carried], b: &[Carried]) -> Vec<Carried> {
         let Combination::Position(op) = self.combination else {
-            return self.step(lanes, a, &b[0].value, None);
+            return self.add(lanes.e(), &a[0], &b[0].value);
         };
         let (ty, position_ty) = (a[0].ty.clone(), a[1].ty.clone());
         let mask = mask_type(&ty);

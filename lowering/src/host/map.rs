@@ -1,7 +1,8 @@
 //! Blocks without reductions.
 
-use super::lanes::Lanes;
-use super::tiles::{Cut, Range, delinearize, index, index_op, open_for, part_range};
+use super::extent::Extent;
+use super::lanes::{Environment, Lanes};
+use super::tiles::{Cut, Range, delinearize, delinearize_in, index, index_op, open_for, part_range};
 use super::transpose::{SQUARE, Transposed};
 use super::{SCHEDULE, TILE_ELEMENTS, lane_dimension, native_lanes};
 use crate::emit::Value;
@@ -17,14 +18,15 @@ const LEAST_ELEMENTS: usize = 2 << 10;
 pub(super) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, LoweringError> {
     let width = native_lanes(block, target);
     let lane = lane_dimension(block, width);
-    let size = block.domain[lane].size;
     let outer: Vec<usize> = (0..block.domain.len()).filter(|&dim| dim != lane).collect();
-    let mut map = Map { lanes: Lanes::new(block, lane, "map"), size, width, outer };
-    let (tiles, worker_bytes) = match Transposed::of(block, lane, width) {
+    let lanes = Lanes::new(block, lane, "map");
+    let mut map = Map { size: lanes.extent(lane), lanes, width, outer };
+    let transposed = Transposed::of(block, lane, width).filter(|_| !block.is_opened());
+    let (phase, worker_bytes) = match transposed {
         Some(transposed) => map.squares(&transposed)?,
         None => (map.rows()?, 0),
     };
-    let phase = Phase { symbol: "map".into(), tiles: tiles as u64, ..Phase::default() };
+    let phase = Phase { symbol: "map".into(), ..phase };
     Ok(Payload {
         text: map.lanes.phase.finish(),
         program: Program { phases: vec![phase], shared_bytes: 0, worker_bytes },
@@ -35,24 +37,27 @@ pub(super) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, Lower
 
 struct Map<'a> {
     lanes: Lanes<'a>,
-    size: usize,
+    size: Extent,
     width: usize,
     outer: Vec<usize>,
 }
 
 impl Map<'_> {
     /// Tiles of rows, or of parts of a row; gives their number.
-    fn rows(&mut self) -> Result<usize, LoweringError> {
-        let sizes = self.sizes(&self.outer);
-        let rows: usize = sizes.iter().product();
-        let elements = (rows * self.size / TILES).clamp(LEAST_ELEMENTS, TILE_ELEMENTS);
-        let cut = Cut::new(rows, self.size, elements, self.width);
+    fn rows(&mut self) -> Result<Phase, LoweringError> {
+        let sizes = self.extents(&self.outer);
+        let rows = Extent::product(sizes.iter().cloned());
+        let all = rows.most().saturating_mul(self.size.most());
+        let elements = (all / TILES).clamp(LEAST_ELEMENTS, TILE_ELEMENTS);
+        let cut = Cut::new(rows.clone(), self.size.clone(), elements, self.width);
         let (begin, end) = (self.lanes.phase.begin(), self.lanes.phase.end());
         let (row, range) = cut.open(self.lanes.e(), &begin, &end);
         let gathers = self.lanes.block.body.iter().any(|s| matches!(s.instr, Instr::Gather(_)));
         if range.is_none() && gathers {
             // The row after this one, or this one if it is the last.
-            let (one, last) = (index(self.lanes.e(), 1), index(self.lanes.e(), rows.saturating_sub(1)));
+            let one = index(self.lanes.e(), 1);
+            let rows = rows.value(self.lanes.e());
+            let last = index_op(self.lanes.e(), "arith.subi", &rows, &one);
             let next = index_op(self.lanes.e(), "arith.addi", &row, &one);
             let next = index_op(self.lanes.e(), "arith.minsi", &next, &last);
             self.locate(&next, &sizes);
@@ -61,12 +66,12 @@ impl Map<'_> {
         self.locate(&row, &sizes);
         self.row(range)?;
         cut.close(self.lanes.e());
-        Ok(cut.tiles())
+        Ok(Phase { tiles: cut.tiles() as u64, factors: cut.factors(), ..Phase::default() })
     }
 
     /// Sets the coordinates to those of a row.
-    fn locate(&mut self, row: &Value, sizes: &[usize]) {
-        let coordinates = delinearize(self.lanes.e(), row, sizes);
+    fn locate(&mut self, row: &Value, sizes: &[Extent]) {
+        let coordinates = delinearize_in(self.lanes.e(), row, sizes);
         for (&dim, coordinate) in self.outer.iter().zip(coordinates) {
             self.lanes.coordinates[dim] = coordinate;
         }
@@ -74,19 +79,20 @@ impl Map<'_> {
 
     /// Tiles of squares, transposed first where loads need it; gives their number and the scratch a
     /// worker needs.
-    fn squares(&mut self, transposed: &Transposed) -> Result<(usize, u64), LoweringError> {
+    fn squares(&mut self, transposed: &Transposed) -> Result<(Phase, u64), LoweringError> {
         let dim = transposed.dim;
         let others: Vec<usize> = self.outer.iter().copied().filter(|&d| d != dim).collect();
-        let rows = self.lanes.block.domain[dim].size;
-        let mut sizes = self.sizes(&others);
-        sizes.extend([rows.div_ceil(SQUARE), self.size.div_ceil(SQUARE)]);
+        let (rows, columns) = (self.lanes.block.domain[dim].size, self.size.most());
+        let size = |&dim: &usize| self.lanes.block.domain[dim].size;
+        let mut sizes: Vec<usize> = others.iter().map(size).collect();
+        sizes.extend([rows.div_ceil(SQUARE), columns.div_ceil(SQUARE)]);
         let worker_bytes = transposed.reserve(&mut self.lanes);
         let (begin, end) = (self.lanes.phase.begin(), self.lanes.phase.end());
         let e = self.lanes.e();
         let tile = open_for(e, &begin, &end, 1);
         let at = delinearize(e, &tile, &sizes);
         let row_range = part_range(e, &at[others.len()], SQUARE, rows);
-        let column_range = part_range(e, &at[others.len() + 1], SQUARE, self.size);
+        let column_range = part_range(e, &at[others.len() + 1], SQUARE, columns);
         for (&other, coordinate) in others.iter().zip(&at) {
             self.lanes.coordinates[other] = coordinate.clone();
         }
@@ -95,11 +101,12 @@ impl Map<'_> {
         self.row(Some(column_range))?;
         self.lanes.e().close("}");
         self.lanes.e().close("}");
-        Ok((sizes.iter().product(), worker_bytes))
+        let tiles = sizes.iter().product::<usize>() as u64;
+        Ok((Phase { tiles, ..Phase::default() }, worker_bytes))
     }
 
-    fn sizes(&self, dims: &[usize]) -> Vec<usize> {
-        dims.iter().map(|&dim| self.lanes.block.domain[dim].size).collect()
+    fn extents(&self, dims: &[usize]) -> Vec<Extent> {
+        dims.iter().map(|&dim| self.lanes.extent(dim)).collect()
     }
 
     /// The row at the coordinates, or a range of it.
@@ -110,8 +117,13 @@ impl Map<'_> {
         let mut known = lanes.environment();
         lanes.invariants(&mut known, &wanted, !0)?;
 
-        let whole = self.size / self.width * self.width;
-        let rest = self.size - whole;
+        if !self.size.is_known() {
+            return self.open_row(range, &known, &stores);
+        }
+        let lanes = &mut self.lanes;
+        let size = self.size.most();
+        let whole = size / self.width * self.width;
+        let rest = size - whole;
         if whole > 0 {
             let limit = index(lanes.e(), whole);
             let (from, to) = match &range {
@@ -124,7 +136,7 @@ impl Map<'_> {
         }
         if rest > 0 {
             if let Some(range) = &range {
-                let size = index(lanes.e(), self.size);
+                let size = index(lanes.e(), size);
                 let last = lanes.e().op(format_args!("arith.cmpi eq, {}, {size} : index", range.to));
                 lanes.e().open(format_args!("scf.if {last} {{"));
             }
@@ -133,6 +145,27 @@ impl Map<'_> {
             if range.is_some() {
                 lanes.e().close("}");
             }
+        }
+        Ok(())
+    }
+
+    /// The row at the coordinates, or a range of it, of a length that the launch says: lanes that do not fill a vector
+    /// are stored one by one.
+    fn open_row(
+        &mut self,
+        range: Option<Range>,
+        known: &Environment,
+        stores: &[&Store],
+    ) -> Result<(), LoweringError> {
+        let lanes = &mut self.lanes;
+        let (size, whole) = (self.size.value(lanes.e()), self.size.whole(lanes.e(), self.width));
+        let Range { from, to } = range.unwrap_or_else(|| Range { from: lanes.zero(), to: size });
+        let middle = index_op(lanes.e(), "arith.minsi", &to, &whole);
+        let rest = index_op(lanes.e(), "arith.maxsi", &from, &whole);
+        for (from, to, width) in [(&from, &middle, self.width), (&rest, &to, 1)] {
+            lanes.coordinates[lanes.lane] = open_for(lanes.e(), from, to, width);
+            lanes.store(&mut known.clone(), width, stores)?;
+            lanes.e().close("}");
         }
         Ok(())
     }

@@ -1,14 +1,17 @@
 //! Lowering of blocks for host processors.
 //!
 //! - [`contraction`]: blocks with a contraction;
-//! - [`row`]: blocks that reduce;
+//! - [`row`]: blocks that reduce, and contractions whose extents are not known;
 //! - [`map`]: everything else.
 //!
-//! Maps and rows evaluate statements with [`lanes`] and cut their work with [`tiles`].
+//! Maps and rows evaluate statements with [`lanes`] and cut their work with [`tiles`]. Their extents and strides may be
+//! arguments of the launch ([`extent`]).
 
 mod accumulate;
 mod attention;
 mod contraction;
+pub(crate) mod extent;
+mod jam;
 pub(crate) mod lanes;
 mod map;
 mod partial;
@@ -38,11 +41,12 @@ pub(crate) fn attention(attention: &Attention, target: &HostTarget) -> Result<Pa
 
 /// Lowers a block.
 pub(crate) fn block(block: &Block, target: &HostTarget) -> Result<Payload, LoweringError> {
-    if block.contraction().is_some() {
+    let contracts = block.contraction().is_some();
+    if contracts && !block.is_opened() {
         return contraction::lower(block, target);
     }
     let block = with_lane(block);
-    if block.reduces() { row::lower(&block, target) } else { map::lower(&block, target) }
+    if contracts || block.reduces() { row::lower(&block, target) } else { map::lower(&block, target) }
 }
 
 /// The block with a dimension of size 1 added if it has none: there must be one for the lanes.
@@ -51,7 +55,7 @@ pub(crate) fn with_lane(block: &Block) -> Block {
     if block.domain.iter().any(|dim| dim.size > 0) {
         return block;
     }
-    block.domain.push(DomainDim { size: 1, kind: DimKind::Parallel });
+    block.domain.push(DomainDim::new(DimKind::Parallel, 1));
     let accesses = block.body.iter_mut().filter_map(|statement| match &mut statement.instr {
         Instr::Load { access, .. } | Instr::Index { access, .. } | Instr::Random { access, .. } => {
             Some(access)

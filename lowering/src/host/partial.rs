@@ -41,7 +41,8 @@ impl Split {
     /// The split of a block whose rows are few and long; nothing if it has more than one pass or stores
     /// at every point, or if its rows are many or short.
     pub fn of(rows: &Rows) -> Option<Self> {
-        if rows.stages.passes.len() != 1 || !rows.stages.full.is_empty() {
+        let opened = rows.lanes.block.is_opened();
+        if opened || rows.stages.passes.len() != 1 || !rows.stages.full.is_empty() {
             return None;
         }
         let reduced = rows.reduced_points();
@@ -264,7 +265,8 @@ impl Shared {
         let mut carried = rows.identities(&accumulators, width);
         if whole > 0 {
             let range = Range { from: rows.lanes.zero(), to: index(rows.lanes.e(), whole) };
-            let iterations = Iterations { range, step: width, most: whole / width, weight: 1 };
+            let most = whole / width;
+            let iterations = Iterations { range, step: width, most, weight: 1, rolled: false };
             carried = cascade(rows, &adding, &iterations, carried, &mut |rows, slot, carried| {
                 let at = index_op(rows.lanes.e(), "arith.addi", first, slot);
                 let loaded = self.load(rows, &at, width);
@@ -309,7 +311,7 @@ impl Shared {
         let accumulators = rows.accumulators(0);
         let carried = rows.identities(&accumulators, width);
         let range = Range { from: rows.lanes.zero(), to: index(rows.lanes.e(), parts) };
-        let iterations = Iterations { range, step: 1, most: parts, weight: 1 };
+        let iterations = Iterations { range, step: 1, most: parts, weight: 1, rolled: false };
         let adding = Adding { accumulators: &accumulators, width };
         let carried = cascade(rows, &adding, &iterations, carried, &mut |rows, slot, carried| {
             let slot = index_op(rows.lanes.e(), "arith.addi", first, slot);

@@ -5,12 +5,15 @@
 //! [cascade](crate::cascade) adds.
 
 use super::accumulate::Accumulator;
+use super::extent::Extent;
+use super::jam::Jam;
 use super::lanes::{Environment, Form, Kept, Lanes, vector_type};
 use super::stages::{Stages, cost_of};
-use super::tiles::{Carried, Cut, Range, delinearize};
+use super::tiles::{Carried, Cut, Range, delinearize_in};
 use super::walk::{Adding, Part};
 use super::{SCHEDULE, TILE_ELEMENTS, lane_dimension, native_lanes, partial};
 use crate::abi::Scratch;
+use crate::emit::Value;
 use crate::types::storage_type;
 use crate::{LoweringError, Payload};
 use burn_mlir_ir::{Block, DimKind, HostTarget, Operand, Phase, Program, Store};
@@ -44,14 +47,21 @@ pub(super) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, Lower
         return partial::lower(block, target, split);
     }
     let worker_bytes = rows.reserve_kept();
-    let reduced = rows.reduced_points();
-    let cut = rows.cut(reduced);
+    let jam = Jam::of(&rows);
+    let cut = match jam {
+        Some(jam) => jam.cut(&mut rows),
+        None => rows.cut(rows.reduced_points()),
+    };
     let (begin, end) = (rows.lanes.phase.begin(), rows.lanes.phase.end());
     let (row, range) = cut.open(rows.lanes.e(), &begin, &end);
     rows.locate(&row);
-    rows.row(range)?;
+    match (jam, &range) {
+        (Some(jam), Some(range)) => jam.rows(&mut rows, range)?,
+        _ => rows.row(range)?,
+    }
     cut.close(rows.lanes.e());
-    let phase = Phase { symbol: "row".into(), tiles: cut.tiles() as u64, ..Phase::default() };
+    let (tiles, factors) = (cut.tiles() as u64, cut.factors());
+    let phase = Phase { symbol: "row".into(), tiles, factors, ..Phase::default() };
     Ok(Payload {
         text: rows.lanes.phase.finish(),
         program: Program { phases: vec![phase], shared_bytes: 0, worker_bytes },
@@ -107,9 +117,9 @@ impl<'a> Rows<'a> {
 
     /// How the rows are cut into tiles if a row's lane costs `cost` elements.
     pub fn cut(&self, cost: usize) -> Cut {
-        let rows = self.count();
-        let lanes = if self.across { 1 } else { self.lane_size() };
-        let total = rows * lanes * cost;
+        let rows = Extent::product(self.parallel.iter().map(|&dim| self.lanes.extent(dim)));
+        let lanes = if self.across { 1.into() } else { self.lanes.extent(self.lanes.lane) };
+        let total = rows.most().saturating_mul(lanes.most()).saturating_mul(cost);
         let elements = (total / 64).clamp(2 << 10, TILE_ELEMENTS);
         Cut::new(rows, lanes, (elements / cost.max(1)).max(1), if self.across { 1 } else { self.width(0) })
     }
@@ -134,8 +144,8 @@ impl<'a> Rows<'a> {
 
     /// Sets the parallel coordinates to those of a row.
     pub fn locate(&mut self, row: &str) {
-        let sizes: Vec<_> = self.parallel.iter().map(|&d| self.size(d)).collect();
-        let coordinates = delinearize(self.lanes.e(), &row.to_owned(), &sizes);
+        let sizes: Vec<_> = self.parallel.iter().map(|&dim| self.lanes.extent(dim)).collect();
+        let coordinates = delinearize_in(self.lanes.e(), &row.to_owned(), &sizes);
         for (&dim, coordinate) in self.parallel.iter().zip(coordinates) {
             self.lanes.coordinates[dim] = coordinate;
         }
@@ -218,7 +228,7 @@ impl<'a> Rows<'a> {
         let accumulators = self.accumulators(pass);
         let width = if self.across { self.width(pass) } else { width };
         let keep: Vec<usize> = self.stages.kept.iter().filter(|k| k.1 == pass).map(|k| k.0).collect();
-        let wanted: Vec<Operand> = accumulators.iter().map(|a| a.operand).collect();
+        let wanted: Vec<Operand> = accumulators.iter().flat_map(Accumulator::operands).collect();
         let mut known = known.clone();
         self.lanes.invariants(&mut known, &wanted, !self.lanes.block.reduction_dims())?;
         let known = known;
@@ -244,7 +254,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Combines one chunk of `chunk` lanes into carried vectors of `width` lanes.
-    fn step(
+    pub fn step(
         &mut self,
         accumulators: &[Accumulator],
         keep: &[usize],
@@ -253,33 +263,44 @@ impl<'a> Rows<'a> {
         width: usize,
         carried: Vec<Carried>,
     ) -> Result<Vec<Carried>, LoweringError> {
-        let mut wanted: Vec<_> = accumulators.iter().map(|a| (a.operand, a.form())).collect();
+        let elements = |a: &Accumulator| a.operands().map(|operand| (operand, a.form())).collect::<Vec<_>>();
+        let mut wanted: Vec<_> = accumulators.iter().flat_map(elements).collect();
         wanted.extend(keep.iter().map(|&s| (Operand(s as u32), Form::Storage)));
         let tensors = self.lanes.tensors(known, chunk, &wanted)?;
+        let mut tensors = tensors.iter();
         let (mut next, mut position) = (Vec::new(), 0);
         let positions = if accumulators.iter().any(Accumulator::is_position) {
             Some(self.positions(width))
         } else {
             None
         };
-        for (accumulator, tensor) in accumulators.iter().zip(&tensors) {
-            let mut x = self.lanes.vector_of(tensor, chunk, accumulator.element());
-            if chunk < width {
-                let identities = accumulator.identities(&mut self.lanes, width);
-                x = self.lanes.e().op(format_args!(
-                    "vector.insert_strided_slice {x}, {identities} {{offsets = [0], strides = [1]}} : {} into {}",
-                    vector_type(chunk, accumulator.element()),
-                    vector_type(width, accumulator.element())
-                ));
+        for accumulator in accumulators {
+            let mut elements = Vec::new();
+            for tensor in tensors.by_ref().take(accumulator.operands().count()) {
+                elements.push(self.padded(accumulator, tensor, chunk, width));
             }
             let mine = &carried[position..position + accumulator.carries()];
             position += accumulator.carries();
-            next.extend(accumulator.step(&mut self.lanes, mine, &x, positions.as_ref()));
+            next.extend(accumulator.step(&mut self.lanes, mine, &elements, positions.as_ref()));
         }
-        for (&statement, tensor) in keep.iter().zip(&tensors[accumulators.len()..]) {
+        for (&statement, tensor) in keep.iter().zip(tensors) {
             self.lanes.keep_reserved(statement, tensor, chunk);
         }
         Ok(next)
+    }
+
+    /// A chunk of elements as a vector of `width` lanes, those beyond the chunk without effect.
+    fn padded(&mut self, accumulator: &Accumulator, tensor: &Value, chunk: usize, width: usize) -> Value {
+        let x = self.lanes.vector_of(tensor, chunk, accumulator.element());
+        if chunk == width {
+            return x;
+        }
+        let identities = accumulator.identities(&mut self.lanes, width);
+        self.lanes.e().op(format_args!(
+            "vector.insert_strided_slice {x}, {identities} {{offsets = [0], strides = [1]}} : {} into {}",
+            vector_type(chunk, accumulator.element()),
+            vector_type(width, accumulator.element())
+        ))
     }
 
     /// Makes the results of a pass known.

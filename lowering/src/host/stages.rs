@@ -52,8 +52,8 @@ impl Stages {
     pub fn wanted(&self, block: &Block, pass: usize) -> Vec<usize> {
         match self.passes.get(pass) {
             Some(reductions) => {
-                let operand = |&r: &usize| operands(&block.body[r].instr)[0].0 as usize;
-                reductions.iter().map(operand).collect()
+                let operands = reductions.iter().flat_map(|&r| operands(&block.body[r].instr));
+                operands.map(|operand| operand.0 as usize).collect()
             }
             None => self.full.iter().map(|&store| block.stores[store].value.0 as usize).collect(),
         }

@@ -1,6 +1,8 @@
 //! Loops and index arithmetic, and how an iteration space is cut into tiles.
 
+use super::extent::Extent;
 use crate::emit::{Emitter, Value};
+use burn_mlir_ir::Factor;
 use std::fmt::Display;
 
 /// An `index` constant.
@@ -111,14 +113,20 @@ fn results(name: &Value, carried: &[Carried]) -> Vec<Carried> {
 
 /// The coordinates of the `linear`-th point, in row-major order, of a box with these extents.
 pub(crate) fn delinearize(e: &mut Emitter, linear: &Value, sizes: &[usize]) -> Vec<Value> {
+    let sizes: Vec<Extent> = sizes.iter().map(|&size| size.into()).collect();
+    delinearize_in(e, linear, &sizes)
+}
+
+/// The same in a box whose extents may be numbers of the launch.
+pub(crate) fn delinearize_in(e: &mut Emitter, linear: &Value, sizes: &[Extent]) -> Vec<Value> {
     let mut rest = linear.clone();
     let mut coordinates = vec![Value::new(); sizes.len()];
-    for (position, &size) in sizes.iter().enumerate().rev() {
+    for (position, size) in sizes.iter().enumerate().rev() {
         if position == 0 {
             coordinates[0] = rest.clone();
             break;
         }
-        let size = index(e, size);
+        let size = size.value(e);
         coordinates[position] = index_op(e, "arith.remui", &rest, &size);
         rest = index_op(e, "arith.divui", &rest, &size);
     }
@@ -152,12 +160,13 @@ pub(crate) struct Range {
 }
 
 /// Positions `part · length .. min((part + 1) · length, size)`.
-pub(crate) fn part_range(e: &mut Emitter, part: &Value, length: usize, size: usize) -> Range {
+pub(crate) fn part_range(e: &mut Emitter, part: &Value, length: usize, size: impl Into<Extent>) -> Range {
+    let size = size.into();
     let from = scaled(e, part, length as i64);
     let length_value = index(e, length);
     let mut to = index_op(e, "arith.addi", &from, &length_value);
-    if !size.is_multiple_of(length) {
-        let size = index(e, size);
+    if !(size.is_known() && size.most().is_multiple_of(length)) {
+        let size = size.value(e);
         to = index_op(e, "arith.minsi", &to, &size);
     }
     Range { from, to }
@@ -196,10 +205,10 @@ impl CarryingIf {
 
 /// How rows (runs of the lane dimension) are cut into tiles: a tile is some whole rows, or part of one
 /// row if rows are long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Cut {
-    rows: usize,
-    size: usize,
+    rows: Extent,
+    size: Extent,
     /// Lanes of a part of a row, if rows are cut.
     part: Option<usize>,
     per_tile: usize,
@@ -207,19 +216,36 @@ pub(crate) struct Cut {
 
 impl Cut {
     /// Tiles of about `elements` lanes from `rows` rows of `size` lanes; parts are multiples of `width`.
-    pub fn new(rows: usize, size: usize, elements: usize, width: usize) -> Self {
-        if size > elements.next_multiple_of(width) {
-            Self { rows, size, part: Some(elements.max(1).next_multiple_of(width)), per_tile: 1 }
-        } else {
-            Self { rows, size, part: None, per_tile: (elements / size.max(1)).clamp(1, rows.max(1)) }
+    pub fn new(rows: impl Into<Extent>, size: impl Into<Extent>, elements: usize, width: usize) -> Self {
+        let (rows, size) = (rows.into(), size.into());
+        if size.most() > elements.next_multiple_of(width) {
+            return Self { rows, size, part: Some(elements.max(1).next_multiple_of(width)), per_tile: 1 };
+        }
+        let per_tile = (elements / size.most().max(1)).clamp(1, rows.most().max(1));
+        Self { rows, size, part: None, per_tile }
+    }
+
+    /// Tiles of parts of a row, of at most `part` of its `size`.
+    pub fn in_parts(rows: impl Into<Extent>, size: impl Into<Extent>, part: usize) -> Self {
+        Self { rows: rows.into(), size: size.into(), part: Some(part), per_tile: 1 }
+    }
+
+    /// The number of tiles, or the largest it can be.
+    pub fn tiles(&self) -> usize {
+        match self.part {
+            Some(part) => self.rows.most() * self.size.most().div_ceil(part),
+            None => self.rows.most().div_ceil(self.per_tile),
         }
     }
 
-    /// The number of tiles.
-    pub fn tiles(&self) -> usize {
+    /// Whose product is the number of tiles, if that follows from numbers of the launch.
+    pub fn factors(&self) -> Vec<Factor> {
+        if self.rows.is_known() && (self.part.is_none() || self.size.is_known()) {
+            return Vec::new();
+        }
         match self.part {
-            Some(part) => self.rows * self.size.div_ceil(part),
-            None => self.rows.div_ceil(self.per_tile),
+            Some(part) => vec![self.rows.factor(1), self.size.factor(part)],
+            None => vec![self.rows.factor(self.per_tile)],
         }
     }
 
@@ -229,13 +255,14 @@ impl Cut {
         let tile = open_for(e, begin, end, 1);
         match self.part {
             Some(part) => {
-                let at = delinearize(e, &tile, &[self.rows, self.size.div_ceil(part)]);
-                let range = part_range(e, &at[1], part, self.size);
-                (at[0].clone(), Some(range))
+                let parts = self.size.parts(e, part);
+                let (row, nth) =
+                    (index_op(e, "arith.divui", &tile, &parts), index_op(e, "arith.remui", &tile, &parts));
+                (row, Some(part_range(e, &nth, part, self.size.clone())))
             }
             None if self.per_tile == 1 => (tile, None),
             None => {
-                let range = part_range(e, &tile, self.per_tile, self.rows);
+                let range = part_range(e, &tile, self.per_tile, self.rows.clone());
                 (open_for(e, &range.from, &range.to, 1), None)
             }
         }

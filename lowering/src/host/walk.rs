@@ -136,7 +136,7 @@ impl<'a> Rows<'a> {
     }
 
     /// Loops over reduction dimensions.
-    fn nest(
+    pub fn nest(
         &mut self,
         adding: Adding<'_>,
         width: usize,
@@ -149,14 +149,18 @@ impl<'a> Rows<'a> {
             return code(self, part, carried);
         };
         let size = self.size(dim);
+        let extent = self.lanes.extent(dim);
         let Part { range, most } = part.unwrap_or_else(|| Part {
-            range: Range { from: self.lanes.zero(), to: index(self.lanes.e(), size) },
+            range: Range { from: self.lanes.zero(), to: extent.value(self.lanes.e()) },
             most: size,
         });
         let chain = self.chain(width, inner);
         // A longer one is cut further in, and adds what it comes to.
         let apart = adding.rounds() && chain > CHAIN;
-        let iterations = Iterations { range, step: 1, most, weight: if apart { 1 } else { chain } };
+        // Of many iterations each does enough, and code of all shapes has to be compiled quickly.
+        let rolled = dims.iter().any(|&dim| !self.lanes.extent(dim).is_known());
+        let weight = if apart { 1 } else { chain };
+        let iterations = Iterations { range, step: 1, most, weight, rolled };
         cascade(self, &adding, &iterations, carried, &mut |rows, at, carried| {
             rows.lanes.coordinates[dim] = at.clone();
             if !apart {
@@ -179,6 +183,9 @@ impl<'a> Rows<'a> {
         code: ChunkCode<'_, 'a>,
     ) -> Next {
         let (size, lane) = (self.lane_size(), self.lanes.lane);
+        if !self.lanes.extent(lane).is_known() {
+            return self.open_chunks(adding, width, part, carried, code);
+        }
         let whole = size / width * width;
         let natives = size / self.native * self.native;
         let mut carried = carried;
@@ -191,7 +198,8 @@ impl<'a> Rows<'a> {
                 }
                 None => (Range { from: self.lanes.zero(), to: limit }, whole),
             };
-            let iterations = Iterations { range, step: width, most: most.div_ceil(width), weight: 1 };
+            let most = most.div_ceil(width);
+            let iterations = Iterations { range, step: width, most, weight: 1, rolled: false };
             carried = cascade(self, &adding, &iterations, carried, &mut |rows, at, carried| {
                 rows.lanes.coordinates[lane] = at.clone();
                 code(rows, width, carried)
@@ -208,7 +216,7 @@ impl<'a> Rows<'a> {
         if natives > whole {
             let range = Range { from: index(self.lanes.e(), whole), to: index(self.lanes.e(), natives) };
             let (step, most) = (self.native, (natives - whole) / self.native);
-            let iterations = Iterations { range, step, most, weight: 1 };
+            let iterations = Iterations { range, step, most, weight: 1, rolled: false };
             carried = cascade(self, &adding, &iterations, carried, &mut |rows, at, carried| {
                 rows.lanes.coordinates[lane] = at.clone();
                 code(rows, step, carried)
@@ -222,5 +230,47 @@ impl<'a> Rows<'a> {
             Some(last) => last.close(self.lanes.e(), &carried),
             None => carried,
         })
+    }
+
+    /// The same along a lane dimension whose extent the launch says: lanes that do not fill a native vector come one
+    /// by one.
+    fn open_chunks(
+        &mut self,
+        adding: Adding<'_>,
+        width: usize,
+        part: Option<Part>,
+        carried: Vec<Carried>,
+        code: ChunkCode<'_, 'a>,
+    ) -> Next {
+        let lane = self.lanes.lane;
+        let extent = self.lanes.extent(lane);
+        let size = extent.value(self.lanes.e());
+        let Part { range, most } = part.unwrap_or_else(|| Part {
+            range: Range { from: self.lanes.zero(), to: size },
+            most: extent.most(),
+        });
+        let (mut carried, mut from) = (carried, range.from.clone());
+        let mut longest = most;
+        for step in [width, self.native, 1] {
+            if step == longest {
+                continue;
+            }
+            let whole = extent.whole(self.lanes.e(), step);
+            let to = index_op(self.lanes.e(), "arith.minsi", &range.to, &whole);
+            let iterations = Iterations {
+                range: Range { from, to: to.clone() },
+                step,
+                most: longest.div_ceil(step),
+                weight: 1,
+                rolled: true,
+            };
+            carried = cascade(self, &adding, &iterations, carried, &mut |rows, at, carried| {
+                rows.lanes.coordinates[lane] = at.clone();
+                code(rows, step, carried)
+            })?;
+            from = index_op(self.lanes.e(), "arith.maxsi", &range.from, &to);
+            longest = step;
+        }
+        Ok(carried)
     }
 }

@@ -9,7 +9,7 @@ use burn_mlir_ir::{
 fn dims(sizes: &[usize], summed: usize) -> burn_mlir_ir::Domain {
     let first = sizes.len() - summed;
     let kind = |d| if d < first { DimKind::Parallel } else { DimKind::Reduction };
-    sizes.iter().enumerate().map(|(d, &size)| DomainDim { size, kind: kind(d) }).collect()
+    sizes.iter().enumerate().map(|(d, &size)| DomainDim::new(kind(d), size)).collect()
 }
 
 fn load(param: u32, dtype: DType, strides: &[i64]) -> Statement {

@@ -79,7 +79,6 @@ impl Lanes<'_> {
         gather: &Gather,
     ) -> Result<Value, LoweringError> {
         let view = self.views[&(gather.param, gather.access.clone())].clone();
-        let stride = gather.access.strides[self.lane];
         if gather.extent == 0 {
             let always = self.e().op("arith.constant true");
             self.phase.report(&always);
@@ -90,12 +89,12 @@ impl Lanes<'_> {
         }
         if matches!(known[gather.index.0 as usize], Some(Known::Scalar(_))) {
             let at = self.gather_address(known, gather, &view)?;
-            return Ok(self.load(&view, &at, stride, width));
+            return Ok(self.load(&view, &at, &gather.access, width));
         }
         let dtype = self.block.body[gather.index.0 as usize].dtype;
         let indices = self.tensors(known, width, &[(gather.index, Form::Value)])?.remove(0);
         let indices = self.vector_of(&indices, width, value_type(dtype));
-        let steps = self.steps(width, stride);
+        let steps = self.lane_steps(&gather.access, width);
         let vector = vector_type(width, "index");
         let e = &mut self.phase.emitter;
         let position = e.op(format_args!(

@@ -67,7 +67,13 @@ impl Lanes<'_> {
         for (dim, &stride) in access.strides.iter().enumerate() {
             if stride != 0 {
                 let coordinate = self.coordinates[dim].clone();
-                let step = scaled(self.e(), &coordinate, stride);
+                let step = match access.argument(dim) {
+                    Some(argument) => {
+                        let stride = self.numbers[argument].clone();
+                        index_op(self.e(), "arith.muli", &coordinate, &stride)
+                    }
+                    None => scaled(self.e(), &coordinate, stride),
+                };
                 at = index_op(self.e(), "arith.addi", &at, &step);
             }
         }
@@ -75,7 +81,8 @@ impl Lanes<'_> {
     }
 
     /// A chunk of a view as a tensor of storage type.
-    pub(super) fn load(&mut self, view: &View, at: &Value, stride: i64, width: usize) -> Value {
+    pub(super) fn load(&mut self, view: &View, at: &Value, access: &Access, width: usize) -> Value {
+        let stride = access.strides[self.lane];
         if stride == 1 {
             return self.contiguous(&view.memref, &view.ty(), view.element, at, width);
         }
@@ -83,7 +90,7 @@ impl Lanes<'_> {
             let vector = self.shuffled(view, at, stride, width);
             return self.tensor_of(&vector, width, view.element);
         }
-        let steps = self.steps(width, stride);
+        let steps = self.lane_steps(access, width);
         self.gathered(view, at, &steps, width)
     }
 
@@ -134,6 +141,17 @@ impl Lanes<'_> {
     pub(super) fn steps(&mut self, width: usize, stride: i64) -> Value {
         let steps: Vec<_> = (0..width as i64).map(|lane| lane * stride).collect();
         self.e().op(format_args!("arith.constant dense<{steps:?}> : vector<{width}xindex>"))
+    }
+
+    /// How far the lanes of an access are from the first one, a vector of `index`.
+    pub(super) fn lane_steps(&mut self, access: &Access, width: usize) -> Value {
+        let Some(argument) = access.argument(self.lane) else {
+            return self.steps(width, access.strides[self.lane]);
+        };
+        let (stride, lanes) = (self.numbers[argument].clone(), self.steps(width, 1));
+        let vector = format!("vector<{width}xindex>");
+        let stride = self.e().op(format_args!("vector.broadcast {stride} : index to {vector}"));
+        self.e().op(format_args!("arith.muli {lanes}, {stride} : {vector}"))
     }
 
     pub(super) fn gathered(&mut self, view: &View, at: &Value, steps: &Value, width: usize) -> Value {
@@ -220,11 +238,10 @@ impl Lanes<'_> {
         for (store, tensor) in spread.iter().zip(tensors) {
             let view = self.views[&(store.param, store.access.clone())].clone();
             let at = self.address(&view, &store.access);
-            let stride = store.access.strides[self.lane];
-            if stride == 1 {
+            if store.access.strides[self.lane] == 1 {
                 self.keep(&tensor, &view.memref, &view.ty(), view.element, &at, width);
             } else {
-                self.scatter(&tensor, &view, &at, stride, width);
+                self.scatter(&tensor, &view, &at, &store.access, width);
             }
         }
         Ok(())
@@ -249,9 +266,9 @@ impl Lanes<'_> {
         ));
     }
 
-    pub(super) fn scatter(&mut self, tensor: &Value, view: &View, at: &Value, stride: i64, width: usize) {
+    fn scatter(&mut self, tensor: &Value, view: &View, at: &Value, access: &Access, width: usize) {
         let values = self.vector_of(tensor, width, view.element);
-        let steps = self.steps(width, stride);
+        let steps = self.lane_steps(access, width);
         let e = self.e();
         let mask = e.op(format_args!("arith.constant dense<true> : vector<{width}xi1>"));
         e.line(format_args!(

@@ -11,6 +11,7 @@ mod memory;
 
 pub(crate) use form::{Form, convert, tensor_type, vector_type, zero_of};
 
+use super::extent::Extent;
 use super::tiles::{index, index_op};
 use crate::abi::PhaseWriter;
 use crate::body::{self, Surroundings};
@@ -18,9 +19,12 @@ use crate::emit::{Emitter, Value};
 use crate::error::LoweringError;
 use crate::scalar;
 use crate::types::{storage_type, value_type};
-use burn_mlir_ir::{Access, Block, Instr, Operand, ParamId};
+use burn_mlir_ir::{Access, Block, DomainDim, Instr, Operand, ParamId};
 use memory::View;
 use std::collections::HashMap;
+
+/// Extent of a view whose strides are numbers of the launch: no memory is larger.
+const ANYWHERE: i64 = 1 << 40;
 
 /// A value that was evaluated.
 #[derive(Clone, Debug)]
@@ -65,6 +69,8 @@ pub(crate) struct Lanes<'a> {
     pub reserved: HashMap<usize, Kept>,
     /// What is subtracted from coordinates in a scratch address, where the scratch holds a part.
     pub kept_from: Vec<(usize, Value)>,
+    /// The numbers of the launch, each an `index`.
+    pub numbers: Vec<Value>,
     views: HashMap<(ParamId, Access), View>,
     scalars: Vec<Value>,
     zero: Value,
@@ -110,6 +116,7 @@ impl<'a> Lanes<'a> {
         let zero = index(&mut phase.emitter, 0);
         let scalars =
             block.scalars.iter().enumerate().map(|(slot, &dtype)| phase.scalar(slot, dtype)).collect();
+        let numbers = (0..block.numbers()).map(|number| phase.number(block.scalars.len() + number)).collect();
         let buffers: Vec<_> = (0..block.params.len()).map(|position| phase.buffer(position)).collect();
         let mut views = HashMap::new();
         let mut view = |param: ParamId, access: &Access, extra: i64| {
@@ -120,6 +127,9 @@ impl<'a> Lanes<'a> {
                 let reach = stride * (dim.size as i64 - 1).max(0);
                 low += reach.min(0);
                 high += reach.max(0);
+            }
+            if !access.arguments.is_empty() {
+                high = ANYWHERE;
             }
             let size = high - low + 1;
             if views.get(&key).is_some_and(|old: &View| old.origin >= -low && old.size >= size) {
@@ -151,6 +161,7 @@ impl<'a> Lanes<'a> {
             kept,
             reserved: HashMap::new(),
             kept_from: Vec::new(),
+            numbers,
             views,
             scalars,
             zero,
@@ -160,6 +171,15 @@ impl<'a> Lanes<'a> {
     /// The function's emitter.
     pub fn e(&mut self) -> &mut Emitter {
         &mut self.phase.emitter
+    }
+
+    /// The extent of a dimension.
+    pub fn extent(&self, dim: usize) -> Extent {
+        let DomainDim { size, argument, .. } = self.block.domain[dim];
+        match argument {
+            Some(argument) => Extent::open(argument, size, self.numbers[argument as usize].clone()),
+            None => size.into(),
+        }
     }
 
     /// The `index` 0.
@@ -177,7 +197,8 @@ impl<'a> Lanes<'a> {
     pub fn reductions_vary(&mut self) {
         let lane = 1 << self.lane;
         for (index, statement) in self.block.body.iter().enumerate() {
-            let reduction = matches!(statement.instr, Instr::Reduce(..) | Instr::ArgReduce(..));
+            let reduction =
+                matches!(statement.instr, Instr::Reduce(..) | Instr::ArgReduce(..) | Instr::Contract(..));
             let follows = operands(&statement.instr).iter().any(|o| self.sets[o.0 as usize] & lane != 0);
             if reduction || follows {
                 self.sets[index] |= lane;
@@ -266,7 +287,7 @@ impl<'a> Lanes<'a> {
                         let tensor = if stride == 1 && self.overwritten(*param) {
                             self.snapshot(&view, &at, width)
                         } else {
-                            self.load(&view, &at, stride, width)
+                            self.load(&view, &at, access, width)
                         };
                         known[statement] = Some(Known::Lanes(tensor, Form::Storage));
                     }

@@ -253,6 +253,7 @@ impl<'a> Kernel<'a> {
             step: together,
             most: geometry.split_steps.div_ceil(together),
             weight: geometry.unroll,
+            rolled: false,
         };
         cascade(self, adding, &iterations, carried, &mut |kernel, at, carried| {
             let chunks: Vec<_> = (0..geometry.unroll)

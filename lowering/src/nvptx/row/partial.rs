@@ -135,6 +135,7 @@ impl Kernel<'_> {
                 step: AHEAD * geometry.threads,
                 most: geometry.splits.div_ceil(AHEAD * geometry.threads),
                 weight: AHEAD,
+                rolled: false,
             };
             let sum = cascade(self, &adding, &iterations, identity.clone(), &mut |kernel, at, carried| {
                 let mut ahead = Vec::new();

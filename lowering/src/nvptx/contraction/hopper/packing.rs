@@ -70,7 +70,7 @@ impl Packing {
         let mut params = block.params.clone();
         params.push(Param { dtype, mode: ParamMode::Out, alignment: ALIGNMENT });
         let copy = Block {
-            domain: self.dims.iter().map(|dim| DomainDim { size: dim.0, kind: DimKind::Parallel }).collect(),
+            domain: self.dims.iter().map(|dim| DomainDim::new(DimKind::Parallel, dim.0)).collect(),
             params,
             scalars: block.scalars.clone(),
             body: vec![Statement {
