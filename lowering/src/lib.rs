@@ -14,6 +14,7 @@ mod error;
 mod host;
 mod loops;
 mod nvptx;
+mod order;
 mod pipeline;
 mod scalar;
 mod types;
@@ -26,7 +27,7 @@ use melior::{Context, ir::Module};
 
 /// Version of the code this crate makes: part of a kernel's key in the cache. To be raised with every
 /// change of generated code.
-pub const VERSION: u32 = 46;
+pub const VERSION: u32 = 47;
 
 /// The text of a kernel at one point of its way down.
 #[derive(Clone, Debug, PartialEq, Eq)]

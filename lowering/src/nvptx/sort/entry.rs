@@ -4,9 +4,8 @@
 use crate::emit::{Emitter, Value};
 use crate::nvptx::code::Code;
 use crate::nvptx::writer::KernelWriter;
-use crate::scalar;
-use crate::types::value_type;
-use burn_mlir_ir::{DType, DTypeKind, UnaryOp};
+use crate::order::{Order, bits_type};
+use burn_mlir_ir::DType;
 
 /// How entries are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,37 +175,11 @@ fn address(e: &mut Emitter, base: &Value, space: &str, at: &Value, ty: &str, ele
     e.op(format_args!("llvm.getelementptr {base}[{at}] : ({space}, {ty}) -> {space}, {element}"))
 }
 
-/// A value as an unsigned integer of the order in which it is sorted, of the type of
-/// [keys](Entries::key_type): NaN is larger than any number, zeros are equal.
-pub(super) fn ordered(e: &mut Emitter, dtype: DType, descending: bool, x: &Value) -> Value {
-    let to = Entries::of(dtype).key_type();
-    let bits = if dtype == DType::Bool { 1 } else { 8 * dtype.size() };
-    let ty = format!("i{bits}");
-    let sign = format!("{}", i64::MIN >> (64 - bits));
-    let key = match dtype.kind() {
-        DTypeKind::Float => {
-            let nan = scalar::unary(e, UnaryOp::IsNan, dtype, x);
-            let x = if value_type(dtype) == ty {
-                x.clone()
-            } else {
-                e.op(format_args!("arith.bitcast {x} : {} to {ty}", value_type(dtype)))
-            };
-            let (sign, zero) = (e.int(&ty, sign), e.int(&ty, 0));
-            let negative = e.compare("slt", &ty, &x, &zero);
-            let all = e.int(&ty, -1);
-            let inverted = e.arith("xori", &ty, &x, &all);
-            let raised = e.arith("xori", &ty, &x, &sign);
-            let key = e.choose(&negative, &ty, &inverted, &raised);
-            let is_minus_zero = e.compare("eq", &ty, &x, &sign);
-            let key = e.choose(&is_minus_zero, &ty, &sign, &key);
-            e.choose(&nan, &ty, &all, &key)
-        }
-        DTypeKind::Signed => {
-            let sign = e.int(&ty, sign);
-            e.arith("xori", &ty, x, &sign)
-        }
-        _ => x.clone(),
-    };
+/// An element, given by its bits, as an unsigned integer of the order in which it is sorted, of the type of
+/// [keys](Entries::key_type).
+pub(super) fn ordered(e: &mut Emitter, dtype: DType, descending: bool, bits: &Value) -> Value {
+    let (ty, to) = (bits_type(dtype), Entries::of(dtype).key_type());
+    let key = Order::of_sort(dtype).key(e, bits);
     let key = e.resize(&key, &ty, to);
     if !descending {
         return key;

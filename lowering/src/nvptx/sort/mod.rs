@@ -15,6 +15,7 @@ use super::map::coordinates;
 use super::writer::KernelWriter;
 use super::{code::Code, kernels};
 use crate::emit::{Emitter, Value};
+use crate::order::bits_type;
 use crate::types::storage_type;
 use crate::{LoweringError, Payload, scalar};
 use burn_mlir_ir::{DType, Phase, Sort};
@@ -141,9 +142,9 @@ impl Ends for Elements<'_> {
 
     fn read(&self, kernel: &mut KernelWriter, row: &Value, place: &Value) -> Entry {
         let element = self.element(kernel, row, place);
-        let e = &mut kernel.emitter;
-        let value = scalar::from_storage(e, self.sort.dtype, &element);
-        let key = entry::ordered(e, self.sort.dtype, self.sort.descending, &value);
+        let (e, dtype) = (&mut kernel.emitter, self.sort.dtype);
+        let bits = cast_bits(e, &element, storage_type(dtype), &bits_type(dtype));
+        let key = entry::ordered(e, dtype, self.sort.descending, &bits);
         let position = e.resize(place, "index", "i32");
         self.entries.make(e, &key, &position)
     }
@@ -170,13 +171,6 @@ impl Ends for Elements<'_> {
 /// The elements of a tensor as they are, without positions.
 struct Values<'a>(Elements<'a>);
 
-impl Values<'_> {
-    /// The integer type of an element's bits.
-    fn bits(&self) -> String {
-        format!("i{}", 8 * self.0.sort.dtype.size())
-    }
-}
-
 impl Ends for Values<'_> {
     fn open(&self, symbol: &str) -> KernelWriter {
         self.0.open(symbol)
@@ -184,21 +178,19 @@ impl Ends for Values<'_> {
 
     fn read(&self, kernel: &mut KernelWriter, row: &Value, place: &Value) -> Entry {
         let element = self.0.element(kernel, row, place);
-        let (e, bits) = (&mut kernel.emitter, self.bits());
+        let (e, bits) = (&mut kernel.emitter, bits_type(self.0.sort.dtype));
         let key = cast_bits(e, &element, storage_type(self.0.sort.dtype), &bits);
         vec![e.resize(&key, &bits, Entries::keys(self.0.sort.dtype).key_type())]
     }
 
     fn order(&self, e: &mut Emitter, key: &Value) -> Value {
-        let (dtype, bits) = (self.0.sort.dtype, self.bits());
-        let key = e.resize(key, Entries::keys(dtype).key_type(), &bits);
-        let element = cast_bits(e, &key, &bits, storage_type(dtype));
-        let value = scalar::from_storage(e, dtype, &element);
-        entry::ordered(e, dtype, self.0.sort.descending, &value)
+        let dtype = self.0.sort.dtype;
+        let bits = e.resize(key, Entries::keys(dtype).key_type(), &bits_type(dtype));
+        entry::ordered(e, dtype, self.0.sort.descending, &bits)
     }
 
     fn write(&self, kernel: &mut KernelWriter, row: &Value, place: &Value, entry: &Entry) {
-        let (dtype, bits) = (self.0.sort.dtype, self.bits());
+        let (dtype, bits) = (self.0.sort.dtype, bits_type(self.0.sort.dtype));
         let e = &mut kernel.emitter;
         let key = e.resize(&entry[0], Entries::keys(dtype).key_type(), &bits);
         let element = cast_bits(e, &key, &bits, storage_type(dtype));

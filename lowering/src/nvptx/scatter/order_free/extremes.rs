@@ -10,15 +10,16 @@ use crate::nvptx::code::Code;
 use crate::nvptx::kernels;
 use crate::nvptx::scatter::coordinates;
 use crate::nvptx::writer::{GLOBAL, KernelWriter};
+use crate::order::{Order, Zeros, bits_type};
 use crate::types::storage_type;
 use crate::{LoweringError, Payload};
-use burn_mlir_ir::DType;
 
 /// Lowers a scatter with the atomic operation `umax` or `umin`.
 pub(super) fn lower(columns: &Columns<'_>, operation: &str) -> Result<Payload, LoweringError> {
     let (scatter, count) = (columns.scatter, data_count(columns));
-    let order = Order { dtype: scatter.dtype, nan_is_last: operation == "umax" };
-    let (ty, element) = (order.ty(), storage_type(scatter.dtype));
+    let dtype = scatter.dtype;
+    let order = Keys(Order { dtype, zeros: Zeros::Signed, nan_is_last: operation == "umax" });
+    let (ty, element) = (order.ty(), storage_type(dtype));
     let place = |kernel: &mut KernelWriter, number: &Value| {
         let keys = kernel.scratch(0);
         kernel.element(&keys, GLOBAL, number, ty)
@@ -70,73 +71,32 @@ pub(super) fn lower(columns: &Columns<'_>, operation: &str) -> Result<Payload, L
     Ok(kernels(vec![keys, combine, write], count * order.bytes()))
 }
 
-/// Floats as unsigned integers.
-struct Order {
-    dtype: DType,
-    /// Whether NaN is the largest integer; the smallest otherwise.
-    nan_is_last: bool,
-}
+/// Floats as integers that atomic operations take.
+struct Keys(Order);
 
-impl Order {
-    /// Bytes of an integer that atomic operations take.
+impl Keys {
+    /// Bytes of an integer.
     fn bytes(&self) -> usize {
-        self.dtype.size().max(4)
+        self.0.dtype.size().max(4)
     }
 
     fn ty(&self) -> &'static str {
         if self.bytes() == 4 { "i32" } else { "i64" }
     }
 
-    /// The type of an element's bits.
-    fn bits(&self) -> String {
-        format!("i{}", 8 * self.dtype.size())
-    }
-
     /// The integer for an element in memory.
     fn key(&self, e: &mut Emitter, element: &Value) -> Value {
-        let ty = self.bits();
-        let bits = float_bits(e, self.dtype, element, &ty);
-        let (zero, all) = (e.int(&ty, 0), e.int(&ty, -1));
-        let sign = e.int(&ty, self.sign());
-        let negative = e.compare("slt", &ty, &bits, &zero);
-        let inverted = e.arith("xori", &ty, &bits, &all);
-        let raised = e.arith("xori", &ty, &bits, &sign);
-        let key = e.choose(&negative, &ty, &inverted, &raised);
-        let size = e.int(&ty, !self.sign());
-        let size = e.arith("andi", &ty, &bits, &size);
-        let infinity = e.int(&ty, infinity(self.dtype));
-        let is_nan = e.compare("ugt", &ty, &size, &infinity);
-        let nan = if self.nan_is_last { all } else { zero };
-        let key = e.choose(&is_nan, &ty, &nan, &key);
+        let ty = bits_type(self.0.dtype);
+        let bits = float_bits(e, self.0.dtype, element, &ty);
+        let key = self.0.key(e, &bits);
         e.resize(&key, &ty, self.ty())
     }
 
     /// The element for an integer, as it is in memory.
     fn element(&self, e: &mut Emitter, key: &Value) -> Value {
-        let ty = self.bits();
+        let (ty, element) = (bits_type(self.0.dtype), storage_type(self.0.dtype));
         let key = e.resize(key, self.ty(), &ty);
-        let (zero, all) = (e.int(&ty, 0), e.int(&ty, -1));
-        let sign = e.int(&ty, self.sign());
-        let positive = e.compare("slt", &ty, &key, &zero);
-        let lowered = e.arith("xori", &ty, &key, &sign);
-        let inverted = e.arith("xori", &ty, &key, &all);
-        let bits = e.choose(&positive, &ty, &lowered, &inverted);
-        let element = storage_type(self.dtype);
+        let bits = self.0.float_of(e, &key);
         if element == ty { bits } else { e.op(format_args!("arith.bitcast {bits} : {ty} to {element}")) }
-    }
-
-    /// The sign bit.
-    fn sign(&self) -> i64 {
-        i64::MIN >> (64 - 8 * self.dtype.size())
-    }
-}
-
-/// The bits of infinity.
-fn infinity(dtype: DType) -> i64 {
-    match dtype {
-        DType::F16 => 0x7c00,
-        DType::BF16 => 0x7f80,
-        DType::F64 => 0x7ff0_0000_0000_0000,
-        _ => 0x7f80_0000,
     }
 }
