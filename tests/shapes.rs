@@ -2,7 +2,7 @@
 
 use crate::agreement::{Results, check, float, float_in, int_in};
 use crate::support::child::{self, MARK};
-use crate::support::devices::Tested;
+use crate::support::devices::{self, Tested};
 use burn_backend::ops::{ActivationOps, FloatTensorOps};
 use burn_backend::{FloatDType, IntDType, Scalar, Shape, s};
 use burn_mlir::{Mlir, stats};
@@ -73,7 +73,7 @@ fn values_at_all_lengths() {
 
 #[test]
 fn opened_kernels_give_the_right_values() {
-    child::run("shapes::values_at_all_lengths", &[(VARIABLE, "0")]);
+    child::run("shapes::values_at_all_lengths", &[(VARIABLE, "0"), (devices::VARIABLE, "cpu")]);
 }
 
 /// One layer and its softmax, read.
@@ -95,7 +95,7 @@ fn counts_kernels_over_lengths() {
 #[test]
 fn lengths_share_their_kernels() {
     let compiled = |own| -> Vec<u64> {
-        let variables = [("BURN_MLIR_CACHE", "off"), (VARIABLE, own)];
+        let variables = [("BURN_MLIR_CACHE", "off"), (VARIABLE, own), (devices::VARIABLE, "cpu")];
         let lines = child::run("shapes::counts_kernels_over_lengths", &variables);
         lines.iter().map(|line| line.parse().unwrap()).collect()
     };

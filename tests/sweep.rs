@@ -10,35 +10,38 @@ type Tensor = FloatTensor<Mlir>;
 /// Name, the backend's function, the same in f64.
 pub type Function = (&'static str, fn(Tensor) -> Tensor, fn(f64) -> f64);
 
-pub const FUNCTIONS: &[Function] = &[
-    ("neg", Mlir::float_neg, |x| -x),
-    ("abs", Mlir::float_abs, f64::abs),
-    ("sign", Mlir::float_sign, |x| if x == 0.0 || x.is_nan() { 0.0 } else { x.signum() }),
-    ("recip", Mlir::float_recip, f64::recip),
-    ("exp", Mlir::float_exp, f64::exp),
-    ("log", Mlir::float_log, f64::ln),
-    ("log1p", Mlir::float_log1p, f64::ln_1p),
-    ("sqrt", Mlir::float_sqrt, f64::sqrt),
-    ("sin", Mlir::float_sin, f64::sin),
-    ("cos", Mlir::float_cos, f64::cos),
-    ("tan", Mlir::float_tan, f64::tan),
-    ("asin", Mlir::float_asin, f64::asin),
-    ("acos", Mlir::float_acos, f64::acos),
-    ("atan", Mlir::float_atan, f64::atan),
-    ("sinh", Mlir::float_sinh, f64::sinh),
-    ("cosh", Mlir::float_cosh, f64::cosh),
-    ("tanh", Mlir::float_tanh, f64::tanh),
-    // The standard library's lose accuracy at the ends of the range.
-    ("asinh", Mlir::float_asinh, libm::asinh),
-    ("acosh", Mlir::float_acosh, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }),
-    ("atanh", Mlir::float_atanh, libm::atanh),
-    ("erf", Mlir::float_erf, libm::erf),
-    ("sigmoid", Mlir::sigmoid, |x| 1.0 / (1.0 + (-x).exp())),
-    ("floor", Mlir::float_floor, f64::floor),
-    ("ceil", Mlir::float_ceil, f64::ceil),
-    ("round", Mlir::float_round, f64::round_ties_even),
-    ("trunc", Mlir::float_trunc, f64::trunc),
-];
+pub const FUNCTIONS: &[Function] =
+    &[
+        ("neg", Mlir::float_neg, |x| -x),
+        ("abs", Mlir::float_abs, f64::abs),
+        ("sign", Mlir::float_sign, |x| if x == 0.0 || x.is_nan() { 0.0 } else { x.signum() }),
+        ("recip", Mlir::float_recip, f64::recip),
+        ("exp", Mlir::float_exp, f64::exp),
+        ("log", Mlir::float_log, f64::ln),
+        ("log1p", Mlir::float_log1p, f64::ln_1p),
+        ("sqrt", Mlir::float_sqrt, f64::sqrt),
+        ("sin", Mlir::float_sin, f64::sin),
+        ("cos", Mlir::float_cos, f64::cos),
+        ("tan", Mlir::float_tan, f64::tan),
+        ("asin", Mlir::float_asin, f64::asin),
+        ("acos", Mlir::float_acos, f64::acos),
+        ("atan", Mlir::float_atan, f64::atan),
+        ("sinh", Mlir::float_sinh, f64::sinh),
+        ("cosh", Mlir::float_cosh, f64::cosh),
+        ("tanh", Mlir::float_tanh, f64::tanh),
+        // The standard library's lose accuracy at the ends of the range.
+        ("asinh", Mlir::float_asinh, libm::asinh),
+        ("acosh", Mlir::float_acosh, |x| if x < 1.0 { f64::NAN } else { libm::acosh(x) }),
+        ("atanh", Mlir::float_atanh, libm::atanh),
+        ("erf", Mlir::float_erf, libm::erf),
+        ("sigmoid", Mlir::sigmoid, |x| {
+            if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
+        }),
+        ("floor", Mlir::float_floor, f64::floor),
+        ("ceil", Mlir::float_ceil, f64::ceil),
+        ("round", Mlir::float_round, f64::round_ties_even),
+        ("trunc", Mlir::float_trunc, f64::trunc),
+    ];
 
 /// The most an f32 result may be off, in units of the last place of the exact value.
 const BOUND: f64 = 2.0;

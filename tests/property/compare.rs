@@ -24,12 +24,23 @@ pub fn ulp(value: f64, dtype: DType) -> f64 {
 }
 
 /// How far each element may be off. `magnitude` has the results for operands without signs.
-fn bound(tolerance: Tolerance, dtype: DType, exact: f64, magnitude: f64, largest: f64) -> f64 {
+fn bound(
+    tolerance: Tolerance,
+    dtype: DType,
+    exact: f64,
+    magnitude: f64,
+    largest: f64,
+    elements: usize,
+) -> f64 {
     let accumulated = if dtype == DType::F64 { 2f64.powi(-52) } else { 2f64.powi(-23) };
     // In f64 the reference rounds as well, and its sums are long chains. Products on the way may vanish.
     let twice = if dtype == DType::F64 { 8.0 } else { 1.0 };
     let sum = |factor: f64, unit: f64| {
         ulp(exact, dtype) + twice * factor * unit * magnitude + 4.0 * ulp(0.0, dtype)
+    };
+    let scaled = |factor: f64| {
+        let unit = if dtype == DType::Flex32 { 2f64.powi(-10) } else { 2f64.powi(-format(dtype).0) };
+        twice * factor * unit * exact.abs().max(largest).max(1.0)
     };
     match tolerance {
         Tolerance::Ulps(units) => units * ulp(exact, dtype),
@@ -40,10 +51,8 @@ fn bound(tolerance: Tolerance, dtype: DType, exact: f64, magnitude: f64, largest
         }
         Tolerance::Products(factor) if dtype == DType::Flex32 => sum(factor, 2f64.powi(-10)),
         Tolerance::Products(factor) => sum(factor, accumulated),
-        Tolerance::Scaled(factor) => {
-            let unit = if dtype == DType::Flex32 { 2f64.powi(-10) } else { 2f64.powi(-format(dtype).0) };
-            twice * factor * unit * exact.abs().max(largest).max(1.0)
-        }
+        Tolerance::Scaled(factor) => scaled(factor),
+        Tolerance::Cancelling(factor) => scaled(factor * (elements as f64).sqrt().max(4.0)),
     }
 }
 
@@ -59,13 +68,14 @@ fn close(actual: f64, exact: f64, dtype: DType, bound: f64) -> bool {
         || exact.is_finite() && (actual - exact).abs() <= bound
 }
 
-/// Says where a result is wrong.
+/// Says where a result of operands of so many `elements` is wrong.
 pub fn differences(
     actual: &TensorData,
     exact: &Numbers,
     magnitude: Option<&Numbers>,
     tolerance: Tolerance,
     dtype: DType,
+    elements: usize,
 ) -> Result<(), String> {
     let found = numbers(actual);
     match (&found, exact) {
@@ -79,7 +89,7 @@ pub fn differences(
                     Some(Numbers::Floats(magnitudes)) => magnitudes[at].abs(),
                     _ => exact.abs(),
                 };
-                let bound = bound(tolerance, dtype, exact, magnitude, largest);
+                let bound = bound(tolerance, dtype, exact, magnitude, largest, elements);
                 if !close(found, exact, dtype, bound) {
                     return Err(format!("element {at} is {found:e}, should be {exact:e} within {bound:e}"));
                 }

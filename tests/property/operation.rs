@@ -24,6 +24,9 @@ pub enum Tolerance {
     /// So many roundings of the result's type, relative to the larger of 1, the value and the largest finite value of
     /// the result. For compositions.
     Scaled(f64),
+    /// The same times the root of the number of elements: the rounding errors of sums of as many terms of both signs,
+    /// which cancel in the result, here and (in f64) in the reference.
+    Cancelling(f64),
 }
 
 /// What computes the operation on one backend.

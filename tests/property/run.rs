@@ -69,7 +69,8 @@ fn check(operation: &Operation, case: &Case, seed: u32) -> Result<(), String> {
             return Err(format!("result {at} is of type {:?} instead of {expected:?}", actual.dtype()));
         }
         let magnitude = magnitudes.as_ref().map(|all| &all[at]);
-        differences(actual, exact, magnitude, operation.tolerance, expected)
+        let elements = case.inputs.iter().map(|input| input.base.iter().product()).max().unwrap_or(1);
+        differences(actual, exact, magnitude, operation.tolerance, expected, elements)
             .map_err(|difference| format!("result {at}: {difference}"))?;
     }
     Ok(())
