@@ -42,9 +42,13 @@ fn same(name: &str, ours: &[f64], expected: impl Iterator<Item = f64>) {
 const DTYPES: [DType; 3] = [DType::BF16, DType::F16, DType::Flex32];
 
 /// Around the sizes of tiles, and below the smallest; sums of many slices, which are cut where tiles are few.
-const SHAPES: [[usize; 3]; 17] = [
+const SHAPES: [[usize; 3]; 20] = [
     [300, 257, 75],
     [1, 1, 1],
+    // One row and column: tiles have more, which must not be written.
+    [1, 1, 2],
+    [1, 1, 64],
+    [1, 5, 64],
     [1, 64, 64],
     [64, 1, 64],
     [7, 65, 64],

@@ -86,7 +86,9 @@ impl View {
             if !fits || size >= SIZE_LIMIT {
                 return None;
             }
-            let moves = dim.size > 1 || matches!(dim.axis, Axis::Line | Axis::InLine);
+            // Boxes of a result that start behind its only row or column must miss it.
+            let counts = matches!(dim.axis, Axis::Line | Axis::InLine | Axis::Row(_) | Axis::Column(_));
+            let moves = dim.size > 1 || counts;
             view.axes.push(if moves { dim.axis } else { Axis::One });
             view.sizes.push(size as u64);
         }
