@@ -15,17 +15,25 @@ pub struct Function {
 
 /// The published crate of that name that this workspace is built with.
 pub fn published(package: &str) -> PathBuf {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--offline", "--locked", "--format-version", "1"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .output()
-        .expect("cargo runs");
-    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let version = cargo(&["-vV"]);
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).expect("cargo says its host");
+    // What only other platforms need was not downloaded.
+    let metadata =
+        cargo(&["metadata", "--offline", "--locked", "--format-version", "1", "--filter-platform", host]);
+    let metadata: serde_json::Value = serde_json::from_str(&metadata).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
     let found = packages.iter().find(|entry| entry["name"] == package);
     let manifest = found.unwrap_or_else(|| panic!("{package} is a dependency"))["manifest_path"].as_str();
     Path::new(manifest.unwrap()).parent().unwrap().to_path_buf()
+}
+
+/// What cargo prints.
+fn cargo(arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO"));
+    let output =
+        command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo runs");
+    assert!(output.status.success(), "cargo {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// All Rust files below a directory.
