@@ -48,6 +48,47 @@ fn an_overwritten_operand_is_read_first() {
     });
 }
 
+/// Chains of dependent operations, in whole vectors and what is left of them.
+#[test]
+fn long_chains() {
+    each(|| {
+        for size in [1, 15, 16, 17, 63, 64, 65, 100, 1000, 4103, 70_001] {
+            let values: Vec<f32> = (0..size).map(|i| (i % 1000) as f32).collect();
+            let x = floats::<Mlir>(&values);
+            let sum = (0..100).fold(x, |x, _| Mlir::float_add_scalar(x, 1.0.into()));
+            let expected: Vec<f32> = values.iter().map(|value| value + 100.0).collect();
+            assert_eq!(read(sum), expected, "{size}");
+        }
+    });
+}
+
+/// Results that do not fit into caches, of which the host writes what it can past them.
+#[test]
+fn large_results() {
+    each(|| {
+        for dims in [[1, 2_100_003], [1025, 2064], [1500, 1403], [140_000, 17]] {
+            let rows = |n: usize| Mlir::float_reshape(numbers(n), [n, 1].into());
+            let row = Mlir::float_reshape(numbers(dims[1]), [1, dims[1]].into());
+            let row = Mlir::float_div_scalar(row, 4.0.into());
+            let all = Mlir::float_add(rows(dims[0]), row);
+            let at = |i: usize| (i / dims[1] % 1024) as f32 + (i % dims[1] % 1024) as f32 / 4.0;
+            let expected: Vec<f32> = (0..dims[0] * dims[1]).map(at).collect();
+            // Alone, beside another result, and narrower: integers up to 2048 have 11 bits.
+            let half = Mlir::float_cast(Mlir::float_floor(all.clone()), FloatDType::F16);
+            assert_eq!(read(all.clone()), expected, "{dims:?}");
+            let (twice, negated) = (Mlir::float_mul_scalar(all.clone(), 2.0.into()), Mlir::float_neg(all));
+            assert!(read(twice).iter().zip(&expected).all(|(a, b)| *a == 2.0 * b), "{dims:?}");
+            assert!(read(negated).iter().zip(&expected).all(|(a, b)| *a == -b), "{dims:?}");
+            assert!(read(half).iter().zip(&expected).all(|(a, b)| *a == b.floor()), "{dims:?}");
+        }
+    });
+}
+
+/// `i mod 1024` at place `i`.
+fn numbers(count: usize) -> MlirTensor {
+    floats::<Mlir>(&(0..count).map(|i| (i % 1024) as f32).collect::<Vec<_>>())
+}
+
 agree! {
     fn functions<B>(results) within 2e-6 {
         let x = float::<B, 2>([7, 33], 1);

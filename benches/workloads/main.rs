@@ -52,6 +52,9 @@ struct Options {
     /// Only its first call.
     #[arg(long, hide = true)]
     once: bool,
+    /// At most so many calls, in at most 1.5 s: more of them for a profiler.
+    #[arg(long, hide = true, default_value_t = 1000)]
+    calls: usize,
     /// Given by cargo.
     #[arg(long, hide = true)]
     bench: bool,
@@ -279,7 +282,9 @@ fn child(name: &str, options: &Options) -> Result<(), Box<dyn Error>> {
     work.time(3);
     let mut times = Vec::new();
     // As many calls as the other frameworks are given: a GPU that works for seconds slows down to keep its power.
-    while times.len() < 11 || kind == Kind::Cpu && begin.elapsed().as_secs_f64() < 1.5 && times.len() < 1000 {
+    while times.len() < 11
+        || kind == Kind::Cpu && begin.elapsed().as_secs_f64() < 1.5 && times.len() < options.calls
+    {
         times.push(work.time(1));
     }
     times.sort_by(f64::total_cmp);

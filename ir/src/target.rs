@@ -31,6 +31,8 @@ pub struct HostTarget {
     pub l1_bytes: usize,
     /// Bytes of the second-level cache of a core.
     pub l2_bytes: usize,
+    /// Bytes of a result from which on it is written past the caches, if it can be.
+    pub stream_bytes: Option<usize>,
 }
 
 /// An NVIDIA GPU architecture.
@@ -65,6 +67,7 @@ impl HostTarget {
             fma: true,
             l1_bytes: 32 << 10,
             l2_bytes: 1 << 20,
+            stream_bytes: Some(8 << 20),
         }
     }
 }
@@ -117,7 +120,7 @@ impl fmt::Display for Target {
         match self {
             Self::Host(t) => write!(
                 f,
-                "host {} {} [{}] vector {}x{} fma {} l1 {} l2 {}",
+                "host {} {} [{}] vector {}x{} fma {} l1 {} l2 {} stream {:?}",
                 t.triple,
                 t.cpu,
                 t.features,
@@ -125,7 +128,8 @@ impl fmt::Display for Target {
                 t.vector_bytes,
                 t.fma,
                 t.l1_bytes,
-                t.l2_bytes
+                t.l2_bytes,
+                t.stream_bytes
             ),
             Self::Nvptx(t) => write!(f, "nvptx {} {} x{}", t.cpu, t.ptx, t.multiprocessors),
         }

@@ -17,6 +17,11 @@ const VECTORS: &[(&[&str], usize, usize)] = &[
 /// Sizes assumed where the system does not say: nearly every core has at least these.
 const L1_BYTES: usize = 32 << 10;
 const L2_BYTES: usize = 1 << 20;
+const L3_BYTES: usize = 32 << 20;
+
+/// The part of the last cache that a result may take before it is written past it: what is read meanwhile, the other
+/// cores and the results before it need room, too.
+const STREAM_PART: usize = 4;
 
 /// The host of this process. Found once.
 pub fn host_target() -> HostTarget {
@@ -31,8 +36,11 @@ fn detect() -> HostTarget {
         .iter()
         .find(|(needed, ..)| needed.iter().all(|f| on.contains(f)))
         .map_or((16, 16), |&(_, bytes, registers)| (bytes, registers));
+    let triple = TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned();
     HostTarget {
-        triple: TargetMachine::get_default_triple().as_str().to_string_lossy().into_owned(),
+        // Elsewhere there is no fence for such stores.
+        stream_bytes: triple.starts_with("x86_64").then(|| cache_bytes(3).unwrap_or(L3_BYTES) / STREAM_PART),
+        triple,
         cpu: TargetMachine::get_host_cpu_name().to_string(),
         vector_bytes,
         vector_registers,

@@ -16,6 +16,7 @@ use crate::emit::{Emitter, Value};
 use crate::scalar;
 use crate::types::storage_type;
 use burn_mlir_ir::DType;
+use std::fmt::Display;
 
 /// Scratch memory of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub(crate) struct PhaseWriter {
     pub emitter: Emitter,
     begin: Value,
     end: Value,
+    streams: bool,
 }
 
 impl PhaseWriter {
@@ -46,7 +48,7 @@ impl PhaseWriter {
         ));
         let begin = emitter.op("arith.index_cast %first : i64 to index");
         let end = emitter.op("arith.index_cast %last : i64 to index");
-        Self { emitter, begin, end }
+        Self { emitter, begin, end, streams: false }
     }
 
     /// The first tile to compute, an `index`.
@@ -140,8 +142,21 @@ impl PhaseWriter {
         report(&mut self.emitter, condition);
     }
 
+    /// Stores a vector past the caches of an x86 processor: `place` is `memref[index]`, aligned to that many bytes;
+    /// `types` those of the memref and the vector.
+    pub fn stream(&mut self, vector: &Value, place: impl Display, alignment: usize, types: impl Display) {
+        self.streams = true;
+        self.emitter.line(format_args!(
+            "vector.store {vector}, {place} {{nontemporal = true, alignment = {alignment} : i64}} : {types}"
+        ));
+    }
+
     /// Closes the function and returns its text.
     pub fn finish(mut self) -> String {
+        if self.streams {
+            // Such stores are not ordered with others, even those that say that the work is done.
+            self.emitter.line("llvm.call_intrinsic \"llvm.x86.sse.sfence\"() : () -> ()");
+        }
         self.emitter.line("return");
         self.emitter.close("}");
         self.emitter.finish()

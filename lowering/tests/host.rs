@@ -60,6 +60,40 @@ fn a_map_is_linalg_then_native_vectors() {
     }
 }
 
+/// A copy of `rows` rows of a view, which lie `stride` elements apart in the result, of a parameter of that mode.
+fn copy(rows: usize, stride: i64, mode: ParamMode) -> Kernel {
+    let domain = [(rows, DimKind::Parallel), (64, DimKind::Parallel)];
+    let Kernel::Block(mut copied) = block(&domain, vec![load(&[64, 1])], &[stride, 1]) else {
+        unreachable!()
+    };
+    copied.params[1].mode = mode;
+    Kernel::Block(copied)
+}
+
+/// Processors order such stores only by a fence; where an address may be no multiple of the vector, LLVM would take them
+/// apart; and what is written over is in the caches already.
+#[test]
+fn large_results_are_written_past_the_caches() {
+    let (large, small) = (1 << 15, 1 << 14);
+    for target in [HostTarget::x86_64_v4(), HostTarget::x86_64_v3()] {
+        let streamed = |kernel| {
+            let (_, [_, _, llvm]) = lowered(&kernel, target.clone());
+            let (store, fence) = (llvm.find("nontemporal"), llvm.find("llvm.x86.sse.sfence"));
+            assert_eq!(store.is_some(), fence.is_some(), "{llvm}");
+            assert!(store <= fence, "{llvm}");
+            store.is_some()
+        };
+        assert!(streamed(copy(large, 64, ParamMode::Out)));
+        assert!(streamed(copy(large, 80, ParamMode::Out)));
+        assert!(!streamed(copy(small, 64, ParamMode::Out)), "small");
+        assert!(!streamed(copy(large, 65, ParamMode::Out)), "not aligned");
+        assert!(!streamed(copy(large, 64, ParamMode::InOut)), "written over");
+        let elsewhere = HostTarget { stream_bytes: None, ..target.clone() };
+        let (_, [_, _, llvm]) = lowered(&copy(large, 64, ParamMode::Out), elsewhere);
+        assert!(!llvm.contains("nontemporal") && !llvm.contains("sfence"));
+    }
+}
+
 /// The second value folds to what was loaded from where the first is stored.
 #[test]
 fn what_is_overwritten_is_read_before() {

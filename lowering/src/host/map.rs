@@ -19,7 +19,8 @@ pub(super) fn lower(block: &Block, target: &HostTarget) -> Result<Payload, Lower
     let width = native_lanes(block, target);
     let lane = lane_dimension(block, width);
     let outer: Vec<usize> = (0..block.domain.len()).filter(|&dim| dim != lane).collect();
-    let lanes = Lanes::new(block, lane, "map");
+    let mut lanes = Lanes::new(block, lane, "map");
+    lanes.stream_bytes = target.stream_bytes;
     let mut map = Map { size: lanes.extent(lane), lanes, width, outer };
     let transposed = Transposed::of(block, lane, width).filter(|_| !block.is_opened());
     let (phase, worker_bytes) = match transposed {

@@ -6,10 +6,14 @@ use crate::error::LoweringError;
 use crate::host::tiles::{index, index_op, scaled};
 use crate::scalar;
 use crate::types::storage_type;
-use burn_mlir_ir::{Access, Instr, Store};
+use burn_mlir_ir::{Access, Instr, ParamMode, Store};
+use std::ops::RangeInclusive;
 
 /// Strides up to which lanes are picked from contiguous loads, not gathered.
 const SHUFFLED: u64 = 4;
+
+/// Bytes of the smallest and largest vectors that an instruction writes past the caches.
+const STREAMED: RangeInclusive<usize> = 16..=64;
 
 /// A flat view of a buffer for one access.
 #[derive(Clone, Debug)]
@@ -238,13 +242,34 @@ impl Lanes<'_> {
         for (store, tensor) in spread.iter().zip(tensors) {
             let view = self.views[&(store.param, store.access.clone())].clone();
             let at = self.address(&view, &store.access);
-            if store.access.strides[self.lane] == 1 {
+            if let Some(alignment) = self.streamed(store, width) {
+                let vector = self.vector_of(&tensor, width, view.element);
+                let ty = vector_type(width, view.element);
+                let place = format!("{}[{at}]", view.memref);
+                self.phase.stream(&vector, place, alignment, format_args!("{}, {ty}", view.ty()));
+            } else if store.access.strides[self.lane] == 1 {
                 self.keep(&tensor, &view.memref, &view.ty(), view.element, &at, width);
             } else {
                 self.scatter(&tensor, &view, &at, &store.access, width);
             }
         }
         Ok(())
+    }
+
+    /// Bytes to which the places of a store are aligned, if it is worth writing past the caches: much is written that
+    /// was not read before, in whole vectors at multiples of their size.
+    fn streamed(&self, store: &Store, width: usize) -> Option<usize> {
+        let least = self.stream_bytes.filter(|_| !self.block.is_opened())?;
+        let param = &self.block.params[store.param.0 as usize];
+        let element = param.dtype.size();
+        let vector = (width * element).min(*STREAMED.end());
+        let whole = vector.is_power_of_two() && STREAMED.contains(&vector);
+        let elements: usize = self.block.domain.iter().map(|dim| dim.size).product();
+        let much = param.mode == ParamMode::Out && elements.saturating_mul(element) >= least;
+        let aligned = |stride: i64| stride >= 0 && (stride as usize * element).is_multiple_of(vector);
+        let mut strides = store.access.strides.iter().enumerate();
+        let fits = strides.all(|(dim, &stride)| if dim == self.lane { stride == 1 } else { aligned(stride) });
+        (whole && much && fits && param.alignment.is_multiple_of(vector)).then_some(vector)
     }
 
     /// Writes a tensor to consecutive elements of a memref.

@@ -71,6 +71,8 @@ pub(crate) struct Lanes<'a> {
     pub kept_from: Vec<(usize, Value)>,
     /// The numbers of the launch, each an `index`.
     pub numbers: Vec<Value>,
+    /// Bytes of a result from which on it is written past the caches.
+    pub stream_bytes: Option<usize>,
     views: HashMap<(ParamId, Access), View>,
     scalars: Vec<Value>,
     zero: Value,
@@ -162,6 +164,7 @@ impl<'a> Lanes<'a> {
             reserved: HashMap::new(),
             kept_from: Vec::new(),
             numbers,
+            stream_bytes: None,
             views,
             scalars,
             zero,
