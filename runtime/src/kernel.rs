@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::{CudaKernel, DeviceId};
@@ -74,7 +74,12 @@ pub(crate) struct HostPhase {
     pub(crate) tiles: u64,
     /// Measured nanoseconds per tile, 0 as long as unknown. It steers how tiles are spread, never results.
     cost: AtomicU64,
+    /// Runs that were too short to measure each, about.
+    short: AtomicU32,
 }
+
+/// One in so many short runs is measured: asking for the time twice takes as long as some of them.
+const MEASURED: u32 = 16;
 
 impl HostKernel {
     /// A kernel of functions with their numbers of tiles, in order of execution. `code` keeps the
@@ -92,7 +97,12 @@ impl HostKernel {
     ) -> Arc<Self> {
         let phases = phases
             .into_iter()
-            .map(|(function, tiles)| HostPhase { function, tiles, cost: AtomicU64::new(0) })
+            .map(|(function, tiles)| HostPhase {
+                function,
+                tiles,
+                cost: AtomicU64::new(0),
+                short: AtomicU32::new(0),
+            })
             .collect();
         Arc::new(Self { label: label.into(), phases, shared_bytes, worker_bytes, _code: code })
     }
@@ -121,6 +131,13 @@ impl HostPhase {
     /// Nanoseconds per tile, none before the first measurement.
     pub(crate) fn cost(&self) -> Option<u64> {
         Some(self.cost.load(Relaxed)).filter(|cost| *cost > 0)
+    }
+
+    /// Whether a short run is to be measured. Threads may miscount together, which does no harm.
+    pub(crate) fn is_due(&self) -> bool {
+        let count = self.short.load(Relaxed);
+        self.short.store(count.wrapping_add(1), Relaxed);
+        count.is_multiple_of(MEASURED)
     }
 
     /// Takes a measurement into a moving average that follows a faster run sooner than a slower one,

@@ -3,6 +3,7 @@
 use burn_mlir_ir::plan::{Argument, BufferSource, Plan};
 use burn_mlir_ir::{Kernel, ParamMode};
 use burn_mlir_runtime::{Batch, Buffer, RuntimeError, Slot};
+use smallvec::SmallVec;
 
 pub(crate) struct Executable {
     pub(crate) plan: Plan,
@@ -34,12 +35,14 @@ impl Executable {
     /// The launches with their memory, the inputs' offsets in elements, and scalars.
     pub(crate) fn bind(
         &self,
-        buffers: &[(Buffer, usize)],
+        buffers: impl IntoIterator<Item = (Buffer, usize)>,
         offsets: &[i64],
         scalars: &[u64],
     ) -> Result<Batch, RuntimeError> {
-        let mut batch = Batch::with_capacity(buffers.len(), self.plan.launches.len(), self.arguments);
-        let slots: Vec<Slot> = buffers.iter().map(|(buffer, _)| batch.bind(buffer.clone())).collect();
+        let mut batch =
+            Batch::with_capacity(self.plan.buffers.len(), self.plan.launches.len(), self.arguments);
+        let bound = buffers.into_iter().map(|(buffer, start)| (batch.bind(buffer), start as i64));
+        let slots: SmallVec<[(Slot, i64); 12]> = bound.collect();
         for launch in &self.plan.launches {
             let place = |argument: &Argument| {
                 let index = argument.buffer as usize;
@@ -48,7 +51,8 @@ impl Executable {
                     _ => 0,
                 };
                 let bytes = (base + argument.offset) * argument.dtype.size() as i64;
-                (slots[index], (buffers[index].1 as i64 + bytes) as usize)
+                let (slot, start) = slots[index];
+                (slot, (start + bytes) as usize)
             };
             let kernel = self.kernels[launch.kernel.0 as usize].clone();
             let arguments = launch.arguments.iter().map(place);

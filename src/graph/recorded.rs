@@ -19,7 +19,7 @@ pub(crate) struct Recorded {
 impl Recorded {
     /// The launches with their memory.
     pub(super) fn bind(&self) -> Result<Batch, MlirError> {
-        Ok(self.executable.bind(&self.buffers, &self.offsets, &self.scalars)?)
+        Ok(self.executable.bind(self.buffers.iter().cloned(), &self.offsets, &self.scalars)?)
     }
 
     /// Puts memory from byte `start` of another buffer in place of a buffer.

@@ -8,6 +8,12 @@ use smallvec::SmallVec;
 /// Labels of batch axes; those of matrices stand apart.
 const BATCH: &[u8] = b"abcdefghijlopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
+/// The contraction of operands with these labels, to the last ones.
+fn contraction(labels: [&[u8]; 3]) -> Op {
+    let [lhs, rhs, out] = labels.map(|text| Labels(SmallVec::from_slice(text)));
+    Op::Contract { lhs, rhs, out }
+}
+
 impl MlirTensor {
     /// `Σ self · rhs` over the labels that the result does not have; labels of this tensor, of `rhs` and
     /// of the result: `einsum("lhs,rhs->out")`.
@@ -33,9 +39,7 @@ impl MlirTensor {
             let reason = "types or extents of the operands do not agree";
             return invalid(name, &operands, self.dtype, shape, reason);
         }
-        let labels = |text: &[u8]| Labels(SmallVec::from_slice(text));
-        let op = Op::Contract { lhs: labels(lhs), rhs: labels(rhs_labels), out: labels(out) };
-        apply(name, op, &operands, self.dtype, shape)
+        apply(name, contraction(labels), &operands, self.dtype, shape)
     }
 
     /// Matrix product: `[.., m, k] · [.., k, n] → [.., m, n]`; batch axes broadcast. A batch axis of
@@ -51,7 +55,8 @@ impl MlirTensor {
             return invalid("matmul", &operands, self.dtype, self.ir_shape(), reason);
         }
         if ranks == (2, 2) && self.shape[1] == rhs.shape[0] {
-            return self.contract(rhs, "matmul", [b"mk", b"kn", b"mn"]);
+            let shape = Shape::from([self.shape[0], rhs.shape[1]]);
+            return apply("matmul", contraction([b"mk", b"kn", b"mn"]), &operands, self.dtype, shape);
         }
         let aligned = |t: &Self| t.reshape(leading_ones(&t.shape, rank));
         let (a, b) = (aligned(self), aligned(rhs));

@@ -92,6 +92,9 @@ impl MlirTensor {
         if self.dtype != rhs.dtype {
             return invalid(name, &operands, dtype, self.ir_shape(), "the types differ");
         }
+        if self.shape == rhs.shape {
+            return apply(name, op, &operands, dtype, self.ir_shape());
+        }
         let Some(shape) = broadcast_shape(&[&self.shape, &rhs.shape]) else {
             let reason = "the shapes do not broadcast";
             return invalid(name, &operands, dtype, self.ir_shape(), reason);

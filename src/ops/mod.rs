@@ -80,13 +80,17 @@ fn apply_with(
     }
     let scalars: SmallVec<[(DType, u64); 2]> =
         scalars.iter().map(|&(dtype, value)| (dtype, scalar_bits(value, dtype))).collect();
-    let operands: SmallVec<[Operand<'_>; 4]> =
-        operands.iter().map(|tensor| Operand::Tensor(tensor)).collect();
-    apply_to(
-        name,
-        device,
-        &Operation { op: &op, operands: &operands, scalars: &scalars, dtype, shape: &shape },
-    )
+    let (op, scalars, shape) = (&op, &scalars[..], &shape);
+    let apply = |operands: &[_]| apply_to(name, device, &Operation { op, operands, scalars, dtype, shape });
+    // Nearly all have one or two, for which a list costs more than what is done with it.
+    match *operands {
+        [a] => apply(&[Operand::Tensor(a)]),
+        [a, b] => apply(&[Operand::Tensor(a), Operand::Tensor(b)]),
+        _ => {
+            let operands = operands.iter().map(|tensor| Operand::Tensor(tensor));
+            apply(&operands.collect::<SmallVec<[Operand<'_>; 4]>>())
+        }
+    }
 }
 
 /// Records an operation on operands of one device, or makes a failed tensor if they do not fit it.

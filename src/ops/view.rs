@@ -33,7 +33,7 @@ impl MlirTensor {
         if shape[..] == self.shape[..] {
             return self.clone();
         }
-        if shape.elements() != self.ir_shape().elements() {
+        if shape.elements() != self.shape.iter().product::<usize>() {
             let reason = format!("cannot become {shape}: another number of elements");
             return invalid("reshape", &[self], self.dtype, shape, reason);
         }

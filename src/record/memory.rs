@@ -69,7 +69,7 @@ impl Window {
         for (place, (_, to)) in plan.results.iter().zip(pairs) {
             buffers[place.buffer as usize] = to.clone();
         }
-        Ok(executable.bind(&buffers, &vec![0; pairs.len()], &[])?)
+        Ok(executable.bind(buffers, &vec![0; pairs.len()], &[])?)
     }
 
     /// Runs launches that no tensor waits for. Returns the place behind them.

@@ -8,6 +8,7 @@
 //! dropped by then are not materialised.
 
 mod cut;
+mod lock;
 mod memory;
 mod read;
 mod recording;

@@ -71,7 +71,7 @@ pub(super) struct Done {
     /// The nodes and their scalars' types otherwise.
     pub(super) graph: Graph,
     /// The values that somebody holds, and their handles.
-    pub(super) results: Vec<ValueId>,
+    pub(super) results: SmallVec<[ValueId; 4]>,
     pub(super) live: Live,
     pub(super) inputs: Vec<Arc<TensorState>>,
     pub(super) scalars: Vec<u64>,
@@ -263,7 +263,7 @@ impl Recording {
         if self.followed.as_ref().is_some_and(|followed| followed.graph.nodes.len() > self.len) {
             self.part();
         }
-        let (mut results, mut live) = (Vec::new(), Live::new());
+        let (mut results, mut live) = (SmallVec::new(), Live::new());
         for (index, handle) in self.handles.iter_mut().take(self.len).enumerate() {
             if is_live(handle) {
                 results.push(ValueId(index as u32));

@@ -2,14 +2,14 @@
 
 use super::Window;
 use super::recording::{Done, Recording};
-use super::state::{Block, Storage, TensorState, Value};
+use super::state::{Block, Storage, TensorState, Value, left_out};
 use crate::MlirError;
 use crate::engine::{Executable, Planned};
 use crate::graph::{CaptureError, Recorded, Session};
 use burn_mlir_ir::plan::BufferSource;
-use burn_mlir_ir::{Layout, Op};
+use burn_mlir_ir::{Graph, Layout, Op};
 use burn_mlir_runtime::{Batch, Buffer, RuntimeError, Stream};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
 /// How a batch gets to a stream: queued, or run at once.
@@ -33,9 +33,14 @@ enum Memory {
     },
 }
 
-/// An input of a recording.
+/// An input of a recording: what most of them need, as each clone costs as much as recording an operation.
 struct Bound {
-    storage: Storage,
+    /// Taken by the launches.
+    buffer: Option<Buffer>,
+    /// The element it begins at.
+    offset: i64,
+    /// Of inputs that may be overwritten, or that graphs know.
+    storage: Option<Box<Storage>>,
     /// Nobody else can reach it: the plan may overwrite it.
     donated: bool,
     /// The recording has the last handle.
@@ -44,15 +49,26 @@ struct Bound {
     overwritten: bool,
 }
 
+impl Bound {
+    /// What graphs are told: where it is, and whether it is written over.
+    fn seen(&self) -> Option<(&Storage, bool)> {
+        Some((self.storage.as_deref()?, self.overwritten))
+    }
+}
+
+type Inputs = SmallVec<[Bound; 8]>;
+
+/// Memory for every buffer of a plan, with the byte it starts at.
+type Places = SmallVec<[(Buffer, usize); 12]>;
+
 /// What is ready to be handed to the stream.
 struct Ready {
-    planned: Arc<Planned>,
     batch: Batch,
     /// The same for a graph, during a capture.
     recorded: Option<Recorded>,
     /// In the order of the results.
-    places: Vec<Place>,
-    inputs: Vec<Bound>,
+    places: SmallVec<[Place; 2]>,
+    inputs: Inputs,
 }
 
 /// What was run, if there was something to run, and what came of it.
@@ -80,8 +96,8 @@ impl Window {
         let mut session = self.session.lock();
         if done.live.is_empty() {
             if let Some(session) = &mut *session {
-                let inputs = bind_inputs(&done.inputs, self.id(), |_| false);
-                let inputs = inputs.iter().map(|input| (&input.storage, false));
+                let inputs = self.bind_inputs(&done.inputs, true, |_| false);
+                let inputs = inputs.iter().filter_map(Bound::seen);
                 let graph = std::mem::take(done.own());
                 session.window(graph, std::mem::take(&mut done.scalars), inputs, std::iter::empty(), None);
             }
@@ -89,9 +105,9 @@ impl Window {
         }
         let live = std::mem::take(&mut done.live);
         let error = match self.prepare(done, true, session.as_ref()) {
-            Ok(ready) => {
-                let planned = ready.planned.clone();
-                let result = self.submit(&live, &done.scalars, ready, hand_over, session.as_mut());
+            Ok((planned, ready)) => {
+                let given = (&planned.graph, &live[..], &done.scalars[..]);
+                let result = self.submit(given, ready, hand_over, session.as_mut());
                 return Ok((Some(planned), result));
             }
             Err(error) => error,
@@ -102,12 +118,13 @@ impl Window {
         // What cannot be had must not take its neighbours with it: each result is tried by itself.
         let alone = live.len() == 1;
         for (state, result) in live.iter().zip(std::mem::take(&mut done.results)) {
-            done.results = vec![result];
+            done.results = smallvec![result];
             let tried = if alone { Err(error.clone()) } else { self.prepare(done, false, None) };
             match tried {
                 // An error of the stream is the one below, or one that comes after it.
-                Ok(ready) => {
-                    drop(self.submit(std::slice::from_ref(state), &done.scalars, ready, hand_over, None));
+                Ok((planned, ready)) => {
+                    let given = (&planned.graph, std::slice::from_ref(state), &done.scalars[..]);
+                    drop(self.submit(given, ready, hand_over, None));
                 }
                 Err(error) => *state.lock() = Value::Failed(error),
             }
@@ -118,8 +135,7 @@ impl Window {
     /// Hands launches to the stream, gives every handle its storage, and lets a capture know.
     fn submit(
         &self,
-        live: &[Arc<TensorState>],
-        scalars: &[u64],
+        (graph, live, scalars): (&Graph, &[Arc<TensorState>], &[u64]),
         ready: Ready,
         hand_over: HandOver,
         session: Option<&mut Session>,
@@ -137,9 +153,9 @@ impl Window {
             return Err(error);
         }
         let event = self.stream.record();
-        let mut blocks: Vec<Option<Arc<Block>>> = Vec::new();
+        let mut blocks: SmallVec<[Option<Arc<Block>>; 12]> = SmallVec::new();
         let mut storages = Vec::new();
-        for ((state, value), place) in live.iter().zip(&ready.planned.graph.results).zip(ready.places) {
+        for ((state, value), place) in live.iter().zip(&graph.results).zip(ready.places) {
             let block = match place.memory {
                 Memory::Shared(block) => block,
                 Memory::Written { index, buffer, over } => {
@@ -161,13 +177,12 @@ impl Window {
             *state.lock() = Value::ready(storage);
         }
         for input in &ready.inputs {
-            if input.last && !input.overwritten {
-                input.storage.block.pins().iter().for_each(|pin| pin.used_up(&input.storage));
+            if let Some((storage, false)) = input.seen().filter(|_| input.last) {
+                storage.block.pins().iter().for_each(|pin| pin.used_up(storage));
             }
         }
         if let Some(session) = session {
-            let graph = &ready.planned.graph;
-            let inputs = ready.inputs.iter().map(|input| (&input.storage, input.overwritten));
+            let inputs = ready.inputs.iter().filter_map(Bound::seen);
             let results = graph.results.iter().zip(live).zip(&storages);
             let results = results.map(|((value, state), storage)| (*value, state, storage));
             session.window(graph.clone(), scalars.to_vec(), inputs, results, ready.recorded);
@@ -177,60 +192,62 @@ impl Window {
 
     /// The launches of a recording, and where its results will be. `donate`: inputs that nobody else can
     /// reach may be overwritten.
-    fn prepare(&self, done: &mut Done, donate: bool, session: Option<&Session>) -> Result<Ready, MlirError> {
+    fn prepare(
+        &self,
+        done: &mut Done,
+        donate: bool,
+        session: Option<&Session>,
+    ) -> Result<(Arc<Planned>, Ready), MlirError> {
         let may_overwrite = |block: &Block| donate && session.is_none_or(|s| s.may_overwrite(block));
-        let mut inputs = bind_inputs(&done.inputs, self.id(), may_overwrite);
+        let mut inputs = self.bind_inputs(&done.inputs, session.is_some(), may_overwrite);
         let planned = self.planned(done, &inputs)?;
         let executable = &planned.executable;
-        let buffers = self.allocate(executable, &inputs)?;
-        let offsets: SmallVec<[i64; 8]> = inputs.iter().map(|input| input.storage.layout.offset).collect();
-        let batch = executable.bind(&buffers, &offsets, &done.scalars)?;
-        let recorded = session.filter(|session| session.keeps_launches()).map(|_| Recorded {
-            executable: executable.clone(),
-            buffers: buffers.clone(),
-            offsets,
-            scalars: done.scalars.clone(),
-        });
-        for Bound { storage, .. } in &inputs {
-            if let Some(event) = &storage.block.written {
-                self.stream.wait(event);
-            }
-            self.order_after_replays(&storage.block);
-        }
+        let offsets: SmallVec<[i64; 8]> = inputs.iter().map(|input| input.offset).collect();
+        let buffers = self.allocate(executable, &mut inputs)?;
         for (index, buffer) in executable.plan.buffers.iter().enumerate() {
             if let BufferSource::Input(slot) = buffer.source {
                 inputs[slot as usize].overwritten |= executable.writes(index);
             }
         }
-        let places = executable.plan.results.iter().map(|place| {
+        let mut places = SmallVec::new();
+        for place in &executable.plan.results {
             let index = place.buffer as usize;
             let mut layout = place.layout.clone();
             let mut over = None;
             if let BufferSource::Input(slot) = executable.plan.buffers[index].source {
-                let input = &inputs[slot as usize].storage;
-                layout.offset += input.layout.offset;
+                layout.offset += offsets[slot as usize];
+                let kept = inputs[slot as usize].storage.as_ref().map(|storage| storage.block.clone());
                 // A view of an input shares its block; a result in a donated input is a new value.
                 if !executable.writes(index) {
-                    return Place { memory: Memory::Shared(input.block.clone()), layout };
+                    let block = kept.or_else(|| Some(done.inputs[slot as usize].storage()?.block));
+                    places.push(Place { memory: Memory::Shared(block.ok_or_else(left_out)?), layout });
+                    continue;
                 }
-                over = Some(input.block.clone());
+                over = kept;
             }
-            Place { memory: Memory::Written { index, buffer: buffers[index].0.clone(), over }, layout }
+            let memory = Memory::Written { index, buffer: buffers[index].0.clone(), over };
+            places.push(Place { memory, layout });
+        }
+        let recorded = session.filter(|session| session.keeps_launches()).map(|_| Recorded {
+            executable: executable.clone(),
+            buffers: buffers.to_vec(),
+            offsets: offsets.clone(),
+            scalars: done.scalars.clone(),
         });
-        let places = places.collect();
-        Ok(Ready { planned, batch, recorded, places, inputs })
+        let batch = executable.bind(buffers, &offsets, &done.scalars)?;
+        Ok((planned, Ready { batch, recorded, places, inputs }))
     }
 
     /// The plan of a recording with these inputs.
     fn planned(&self, done: &mut Done, inputs: &[Bound]) -> Result<Arc<Planned>, MlirError> {
         if let Some(followed) = &done.followed
-            && followed.graph.results == done.results
+            && followed.graph.results[..] == done.results[..]
             && followed.is_given(inputs.iter().map(|input| input.donated))
         {
             self.engine.reuse();
             return Ok(followed.clone());
         }
-        let results = done.results.clone();
+        let results = done.results.to_vec();
         let graph = done.own();
         graph.results = results;
         for node in &mut graph.nodes {
@@ -242,45 +259,63 @@ impl Window {
     }
 
     /// Memory for every buffer of a plan, with the byte it starts at.
-    fn allocate(&self, executable: &Executable, inputs: &[Bound]) -> Result<Vec<(Buffer, usize)>, MlirError> {
+    fn allocate(&self, executable: &Executable, inputs: &mut [Bound]) -> Result<Places, MlirError> {
         let plan = &executable.plan;
         let arena = match plan.arena_bytes {
             0 => None,
             // Shared with the plans before and after, which run on the same stream.
             bytes => Some(self.stream.arena(bytes)?),
         };
-        // With room for all: a fallible `collect` does not know how many there will be.
-        let mut places = Vec::with_capacity(plan.buffers.len());
+        let mut places = Places::with_capacity(plan.buffers.len());
         for buffer in &plan.buffers {
             places.push(match (buffer.source, &arena) {
-                (BufferSource::Input(slot), _) => (inputs[slot as usize].storage.block.buffer.clone(), 0),
+                // A plan has one buffer for an input.
+                (BufferSource::Input(slot), _) => {
+                    (inputs[slot as usize].buffer.take().ok_or_else(left_out)?, 0)
+                }
                 (BufferSource::Arena { offset }, Some(arena)) => (arena.clone(), offset),
                 _ => (self.stream.allocate(buffer.bytes)?, 0),
             });
         }
         Ok(places)
     }
-}
 
-/// The inputs. Those are donated that nobody else can reach and that `may_overwrite` and graphs agree to: their handle is
-/// only held here, no view shares the block, and no other stream has used it.
-fn bind_inputs(
-    states: &[Arc<TensorState>],
-    stream: u64,
-    may_overwrite: impl Fn(&Block) -> bool,
-) -> Vec<Bound> {
-    let mut inputs = Vec::with_capacity(states.len());
-    for state in states {
-        let last = Arc::strong_count(state) == 1;
-        if let Value::Ready { storage, .. } = &*state.lock() {
-            let sole_view = Arc::strong_count(&storage.block) == 1;
-            let sole_stream = storage.block.used_by(stream);
-            let donated = last && sole_view && sole_stream && may_overwrite(&storage.block);
-            inputs.push(Bound { storage: storage.clone(), donated, last, overwritten: false });
+    /// The inputs, which this stream's later work comes after. Those are donated that nobody else can reach and that
+    /// `may_overwrite` and graphs agree to: their handle is only held here, no view shares the block, and no other
+    /// stream has used it. `keep`: where each of them is will be asked for.
+    fn bind_inputs(
+        &self,
+        states: &[Arc<TensorState>],
+        keep: bool,
+        may_overwrite: impl Fn(&Block) -> bool,
+    ) -> Inputs {
+        let mut inputs = Inputs::with_capacity(states.len());
+        for state in states {
+            let last = Arc::strong_count(state) == 1;
+            if let Value::Ready { storage, .. } = &*state.lock() {
+                let block = &storage.block;
+                if let Some(event) = &block.written {
+                    self.stream.wait(event);
+                }
+                let sole_view = Arc::strong_count(block) == 1;
+                let sole_stream = block.used_by(self.id());
+                let donated = last && sole_view && sole_stream && may_overwrite(block);
+                inputs.push(Bound {
+                    buffer: Some(block.buffer.clone()),
+                    offset: storage.layout.offset,
+                    storage: (keep || donated || block.is_pinned()).then(|| storage.clone().into()),
+                    donated,
+                    last,
+                    overwritten: false,
+                });
+            }
         }
+        for storage in inputs.iter().filter_map(|input| input.storage.as_ref()) {
+            self.order_after_replays(&storage.block);
+        }
+        leave_to_graphs(&mut inputs);
+        inputs
     }
-    leave_to_graphs(&mut inputs);
-    inputs
 }
 
 /// Takes back what graphs do not agree to. If they wait for something to be written over, nothing else is: of two
@@ -288,7 +323,7 @@ fn bind_inputs(
 fn leave_to_graphs(inputs: &mut [Bound]) {
     let mut awaited: SmallVec<[usize; 4]> = SmallVec::new();
     for (index, input) in inputs.iter_mut().enumerate().filter(|(_, input)| input.donated) {
-        let pins = input.storage.block.pins();
+        let pins = input.storage.as_ref().map(|storage| storage.block.pins()).unwrap_or_default();
         input.donated = pins.iter().all(|pin| pin.may_overwrite());
         if input.donated && !pins.is_empty() {
             awaited.push(index);

@@ -1,6 +1,7 @@
 //! What a lazy handle points to.
 
 use super::Position;
+use super::lock::{Lock, Locked};
 use super::recording::Refusal;
 use super::window::{Window, number};
 use super::windows::find;
@@ -21,7 +22,7 @@ pub struct TensorState {
     /// so that the owner of a handle may read them without a lock.
     generation: AtomicU64,
     node: AtomicU32,
-    value: Mutex<Value>,
+    value: Lock<Value>,
 }
 
 pub(super) enum Value {
@@ -103,9 +104,14 @@ impl Block {
         self.pinned.store(true, Ordering::Release);
     }
 
+    /// Whether a graph ever had a claim.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pinned.load(Ordering::Acquire)
+    }
+
     /// The claims of living graphs.
     pub(super) fn pins(&self) -> SmallVec<[Arc<Pin>; 1]> {
-        if !self.pinned.load(Ordering::Acquire) {
+        if !self.is_pinned() {
             return SmallVec::new();
         }
         self.pins.lock().iter().filter_map(Weak::upgrade).collect()
@@ -138,7 +144,7 @@ impl TensorState {
 
     fn of(window: u64, value: Value) -> Self {
         let (generation, node) = (AtomicU64::new(0), AtomicU32::new(0));
-        Self { window, generation, node, value: Mutex::new(value) }
+        Self { window, generation, node, value: Lock::new(value) }
     }
 
     /// Says which node the value is. Nobody else has a handle.
@@ -153,7 +159,7 @@ impl TensorState {
         recorded.then(|| ValueId(self.node.load(Ordering::Relaxed)))
     }
 
-    pub(super) fn lock(&self) -> parking_lot::MutexGuard<'_, Value> {
+    pub(super) fn lock(&self) -> Locked<'_, Value> {
         self.value.lock()
     }
 

@@ -1,5 +1,6 @@
 //! A thread's work on a device.
 
+use super::lock::{Lock, Locked};
 use super::recording::{Check, Operation, Recording, Refusal};
 use super::state::TensorState;
 use crate::MlirError;
@@ -7,7 +8,6 @@ use crate::engine::Engine;
 use crate::graph::{CaptureError, Session};
 use burn_mlir_ir::Graph;
 use burn_mlir_runtime::Stream;
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,9 +22,9 @@ pub(crate) fn number() -> u64 {
 /// The operations a thread has recorded on a device and not yet started. Other threads lock it only to flush it.
 pub(crate) struct Window {
     pub(super) engine: Arc<Engine>,
-    pub(super) recording: Mutex<Recording>,
+    pub(super) recording: Lock<Recording>,
     /// From a graph's preparation to the end of its capture. Locked after the recording.
-    pub(super) session: Mutex<Option<Session>>,
+    pub(super) session: Lock<Option<Session>>,
     pub(super) stream: Stream,
     /// Names the window to the values that are recorded in it, and its stream to the blocks it uses.
     id: u64,
@@ -34,8 +34,8 @@ impl Window {
     pub(super) fn new(engine: Arc<Engine>) -> Result<Self, MlirError> {
         let stream = engine.device.stream()?;
         let id = number();
-        let recording = Mutex::new(Recording::new(id));
-        Ok(Self { engine, recording, session: Mutex::default(), stream, id })
+        let recording = Lock::new(Recording::new(id));
+        Ok(Self { engine, recording, session: Lock::default(), stream, id })
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -104,7 +104,7 @@ impl Window {
     }
 
     /// The capture that this window's thread is in.
-    pub(crate) fn session(&self) -> MutexGuard<'_, Option<Session>> {
+    pub(crate) fn session(&self) -> Locked<'_, Option<Session>> {
         self.session.lock()
     }
 }

@@ -76,22 +76,20 @@ pub(crate) fn window(device: MlirDevice) -> Result<Arc<Window>, MlirError> {
 /// has given up its windows: each operation then has one of its own.
 pub(super) fn with_window<R>(
     device: MlirDevice,
-    action: impl FnOnce(&Window) -> Result<R, Refusal>,
+    action: impl Fn(&Window) -> Result<R, Refusal>,
 ) -> Result<R, Refusal> {
-    if OWN.try_with(|_| ()).is_err() {
-        let window = open(device)?;
-        let result = action(&window);
-        if let Some(entry) = ALL.lock().iter_mut().find(|entry| Arc::ptr_eq(&window, &entry.window)) {
-            entry.orphan = true;
-        }
+    let own = OWN.try_with(|own| find_own(&own.0.borrow(), device).map(|window| action(window)));
+    let has_ended = own.is_err();
+    if let Ok(Some(result)) = own {
         return result;
     }
-    OWN.with(|own| {
-        if let Some(window) = find_own(&own.0.borrow(), device) {
-            return action(window);
-        }
-        action(&*open(device)?)
-    })
+    let window = open(device)?;
+    let result = action(&window);
+    if has_ended && let Some(entry) = ALL.lock().iter_mut().find(|entry| Arc::ptr_eq(&window, &entry.window))
+    {
+        entry.orphan = true;
+    }
+    result
 }
 
 fn find_own(windows: &Windows, device: MlirDevice) -> Option<&Arc<Window>> {

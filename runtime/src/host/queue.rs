@@ -63,6 +63,8 @@ pub(crate) struct Queue {
     bytes: AtomicUsize,
     executor: Mutex<Executor>,
     error: Mutex<Option<RuntimeError>>,
+    /// Whether there may be one.
+    failed: AtomicBool,
     /// Threads that sleep on `done`.
     waiting: AtomicUsize,
     done_lock: Mutex<()>,
@@ -89,6 +91,7 @@ impl Queue {
             completed: CachePadded::default(),
             bytes: AtomicUsize::new(0),
             error: Mutex::default(),
+            failed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             done_lock: Mutex::default(),
             done: Condvar::new(),
@@ -110,8 +113,17 @@ impl Queue {
         if self.is_current() {
             return Err(RuntimeError::Reentrant);
         }
-        let sequence = self.push(work);
-        self.advance(sequence);
+        match self.executor_at_once() {
+            Some(mut executor) => {
+                crate::waits::count();
+                self.as_current(|| self.complete(&mut executor, work));
+                self.leave(executor);
+            }
+            None => {
+                let sequence = self.push(work);
+                self.advance(sequence);
+            }
+        }
         self.take_error()
     }
 
@@ -147,15 +159,10 @@ impl Queue {
         crate::waits::count();
         // A thread that runs work of a queue only waits: it would hold two executors.
         if CURRENT.get().is_null()
-            && let Some(executor) = self.executor.try_lock()
+            && let Some(mut executor) = self.executor.try_lock()
         {
-            self.drain(executor, sequence);
-            // The worker does not wait for an executor that others hold. Either it sees this one free, or this
-            // thread sees it asleep.
-            fence(Ordering::SeqCst);
-            if !self.is_done(self.submitted()) {
-                self.wake();
-            }
+            self.drain(&mut executor, sequence);
+            self.leave(executor);
         }
         if self.is_done(sequence) {
             return;
@@ -194,29 +201,68 @@ impl Queue {
     }
 
     fn take_error(&self) -> Result<(), RuntimeError> {
+        if !self.failed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.failed.store(false, Ordering::SeqCst);
         self.error.lock().take().map_or(Ok(()), Err)
     }
 
+    /// The executor, if nothing is queued before what this thread is about to run; its place in the order is taken.
+    fn executor_at_once(&self) -> Option<MutexGuard<'_, Executor>> {
+        // A thread that runs work of a queue only waits: it would hold two executors.
+        let executor = if CURRENT.get().is_null() { self.executor.try_lock()? } else { return None };
+        let items = self.items.lock();
+        if !items.is_empty() {
+            return None;
+        }
+        self.submitted.fetch_add(1, Ordering::SeqCst);
+        Some(executor)
+    }
+
+    /// Lets others run work. The worker does not wait for an executor that is held. Either it sees this one free, or
+    /// this thread sees it asleep.
+    fn leave(self: &Arc<Self>, executor: MutexGuard<'_, Executor>) {
+        drop(executor);
+        fence(Ordering::SeqCst);
+        if !self.is_done(self.submitted()) {
+            self.wake();
+        }
+    }
+
     /// Runs work in order until the place is reached or nothing is left.
-    fn drain(&self, mut executor: MutexGuard<'_, Executor>, sequence: u64) {
+    fn drain(&self, executor: &mut Executor, sequence: u64) {
+        self.as_current(|| {
+            while !self.is_done(sequence) {
+                let Some(work) = self.items.lock().pop_front() else { break };
+                let bytes = work.bytes();
+                self.complete(executor, work);
+                self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+            }
+        });
+    }
+
+    /// Does something as the thread that runs this queue's work.
+    fn as_current(&self, action: impl FnOnce()) {
         let _float = FloatGuard::new();
         let before = CURRENT.replace(self);
-        while !self.is_done(sequence) {
-            let Some(work) = self.items.lock().pop_front() else { break };
-            let bytes = work.bytes();
-            // Dropping the work, too, may run code of a caller.
-            let result = catch_unwind(AssertUnwindSafe(|| self.perform(&mut executor, work)));
-            if let Err(error) = result.unwrap_or_else(|panic| Err(RuntimeError::panicked(&*panic))) {
-                self.error.lock().get_or_insert(error);
-            }
-            self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            self.completed.fetch_add(1, Ordering::SeqCst);
-            if self.waiting.load(Ordering::SeqCst) > 0 {
-                let _lock = self.done_lock.lock();
-                self.done.notify_all();
-            }
-        }
+        action();
         CURRENT.set(before);
+    }
+
+    /// Runs the work whose turn it is.
+    fn complete(&self, executor: &mut Executor, work: Work) {
+        // Dropping the work, too, may run code of a caller.
+        let result = catch_unwind(AssertUnwindSafe(|| self.perform(executor, work)));
+        if let Err(error) = result.unwrap_or_else(|panic| Err(RuntimeError::panicked(&*panic))) {
+            self.error.lock().get_or_insert(error);
+            self.failed.store(true, Ordering::SeqCst);
+        }
+        self.completed.fetch_add(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            let _lock = self.done_lock.lock();
+            self.done.notify_all();
+        }
     }
 
     fn perform(&self, executor: &mut Executor, work: Work) -> Result<(), RuntimeError> {
@@ -280,7 +326,7 @@ impl Queue {
                 drop(worker);
                 self.parked.store(true, Ordering::SeqCst);
                 if CURRENT.get().is_null() {
-                    self.drain(self.executor.lock(), u64::MAX);
+                    self.drain(&mut self.executor.lock(), u64::MAX);
                 }
             }
         }
@@ -290,9 +336,9 @@ impl Queue {
     fn work(&self) {
         loop {
             if self.closed.load(Ordering::SeqCst) {
-                self.drain(self.executor.lock(), u64::MAX);
-            } else if let Some(executor) = self.executor.try_lock() {
-                self.drain(executor, u64::MAX);
+                self.drain(&mut self.executor.lock(), u64::MAX);
+            } else if let Some(mut executor) = self.executor.try_lock() {
+                self.drain(&mut executor, u64::MAX);
             }
             let backoff = Backoff::new();
             while !backoff.is_completed() && !self.has_news() {

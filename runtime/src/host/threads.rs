@@ -119,10 +119,12 @@ impl ThreadPool {
         }
         let cost = phase.cost();
         if cost.is_some_and(|cost| cost.saturating_mul(tiles) < INLINE_NANOSECONDS) {
-            let start = Instant::now();
+            let start = phase.is_due().then(Instant::now);
             // SAFETY: by this function's contract.
             unsafe { region.call(worker, 0, tiles) };
-            phase.measured(start.elapsed(), tiles);
+            if let Some(start) = start {
+                phase.measured(start.elapsed(), tiles);
+            }
             return;
         }
         let worthwhile = CHUNK_NANOSECONDS.div_ceil(cost.unwrap_or(CHUNK_NANOSECONDS));
