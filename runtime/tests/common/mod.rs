@@ -142,6 +142,13 @@ pub fn zeros(stream: &Stream, words: usize) -> Buffer {
     stream.upload(&vec![0; words * 4]).unwrap()
 }
 
+/// Lets a `gate` kernel on this buffer go.
+pub fn open(gate: &Buffer) {
+    // SAFETY: a living buffer's first word, accessed atomically everywhere.
+    unsafe { std::sync::atomic::AtomicU32::from_ptr(gate.address().cast()) }
+        .store(1, std::sync::atomic::Ordering::SeqCst);
+}
+
 /// Contents as 32-bit words, after all work of the stream.
 pub fn words(stream: &Stream, buffer: &Buffer) -> Vec<u32> {
     let mut bytes = vec![0; buffer.bytes()];
