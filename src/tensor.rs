@@ -4,7 +4,6 @@ use crate::record::TensorState;
 use crate::{MlirDevice, MlirError};
 use burn_backend::{BoolDType, BoolStore, DType, Shape, TensorMetadata};
 use burn_mlir_ir as ir;
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A tensor of any element type: its shape and type, known at once, and a value that is computed
@@ -28,10 +27,10 @@ impl Clone for MlirTensor {
     }
 }
 
-/// A shape in Burn's terms. As bytes: `clone` and `collect` take several times as long, and each operation needs a few.
+/// A shape in Burn's terms. `clone` and `collect` take several times as long, and each operation needs a few.
 #[inline]
 pub(crate) fn extents(extents: &[usize]) -> Shape {
-    Shape::new_raw(SmallVec::from_slice(extents))
+    Shape::new_raw(ir::extents(extents))
 }
 
 impl MlirTensor {

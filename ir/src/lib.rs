@@ -41,7 +41,7 @@ pub use op::{
 pub use opened::{Opened, opened};
 pub use plan::{Argument, Buffer, BufferSource, Launch, Plan, PlanError, ResultPlace};
 pub use program::{COUNTER_WORDS, Factor, Phase, Program};
-pub use shape::Shape;
+pub use shape::{Shape, extents};
 pub use target::{HostTarget, NvptxTarget, Target};
 pub use tensor_map::{Swizzle, TensorMap};
 pub use text::ParseError;

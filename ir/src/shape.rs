@@ -12,8 +12,7 @@ pub struct Shape(pub SmallVec<[usize; 6]>);
 impl Clone for Shape {
     #[inline]
     fn clone(&self) -> Self {
-        // As bytes: one by one takes several times as long, and each operation needs a few.
-        Self(SmallVec::from_slice(&self.0))
+        Self(extents(&self.0))
     }
 }
 
@@ -46,15 +45,31 @@ impl Deref for Shape {
 
 impl<const N: usize> From<[usize; N]> for Shape {
     fn from(dims: [usize; N]) -> Self {
-        Self::new(dims)
+        Self(extents(&dims))
     }
 }
 
 impl From<&[usize]> for Shape {
     #[inline]
     fn from(dims: &[usize]) -> Self {
-        Self(SmallVec::from_slice(dims))
+        Self(extents(dims))
     }
+}
+
+/// A copy of extents. Each operation needs a few, most of them so short that calling for a copy of memory would take longer;
+/// in pairs, as they are moved in pairs.
+#[inline]
+pub fn extents<const N: usize>(extents: &[usize]) -> SmallVec<[usize; N]> {
+    const { assert!(N >= 4) };
+    let mut copy = [0; N];
+    match *extents {
+        [a] => copy[..2].copy_from_slice(&[a, 0]),
+        [a, b] => copy[..2].copy_from_slice(&[a, b]),
+        [a, b, c] => copy[..4].copy_from_slice(&[a, b, c, 0]),
+        [a, b, c, d] => copy[..4].copy_from_slice(&[a, b, c, d]),
+        _ => return SmallVec::from_slice(extents),
+    }
+    SmallVec::from_buf_and_len(copy, extents.len())
 }
 
 impl FromIterator<usize> for Shape {

@@ -1,5 +1,7 @@
 //! Launches, and batches of them.
 
+use std::cell::Cell;
+
 use smallvec::SmallVec;
 
 use crate::{Buffer, DeviceId, Kernel, RuntimeError};
@@ -20,11 +22,41 @@ pub struct Launch {
 /// Every buffer is bound once and named by its slot from then on, as a plan names its buffers.
 #[derive(Debug, Default)]
 pub struct Batch {
+    lists: Lists,
+    bytes: usize,
+}
+
+/// What a batch consists of.
+#[derive(Debug, Default)]
+struct Lists {
     buffers: Vec<Buffer>,
     addresses: Vec<Address>,
     scalars: Vec<u64>,
     launches: Vec<Entry>,
-    bytes: usize,
+}
+
+/// The longest lists that are kept for the next batch.
+const KEPT: usize = 1 << 12;
+
+thread_local! {
+    /// The room of the last batch that ended on this thread: a small batch takes less time than its lists.
+    static SPARE: Cell<Lists> = const {
+        Cell::new(Lists { buffers: Vec::new(), addresses: Vec::new(), scalars: Vec::new(), launches: Vec::new() })
+    };
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let mut lists = std::mem::take(&mut self.lists);
+        lists.buffers.clear();
+        lists.launches.clear();
+        if lists.addresses.capacity().max(lists.scalars.capacity()) <= KEPT {
+            lists.addresses.clear();
+            lists.scalars.clear();
+            // A thread that ends keeps nothing.
+            let _ = SPARE.try_with(|spare| spare.set(lists));
+        }
+    }
 }
 
 /// A buffer bound to a [`Batch`].
@@ -70,20 +102,18 @@ impl Batch {
 
     /// An empty batch with room for that many buffers, launches, and arguments of all launches.
     pub fn with_capacity(buffers: usize, launches: usize, arguments: usize) -> Self {
-        Self {
-            buffers: Vec::with_capacity(buffers),
-            addresses: Vec::with_capacity(arguments),
-            scalars: Vec::new(),
-            launches: Vec::with_capacity(launches),
-            bytes: 0,
-        }
+        let mut lists = SPARE.try_with(Cell::take).unwrap_or_default();
+        lists.buffers.reserve(buffers);
+        lists.addresses.reserve(arguments);
+        lists.launches.reserve(launches);
+        Self { lists, bytes: 0 }
     }
 
     /// Makes a buffer available to launches and keeps it alive until the batch has run.
     pub fn bind(&mut self, buffer: Buffer) -> Slot {
         self.bytes = self.bytes.saturating_add(buffer.bytes());
-        self.buffers.push(buffer);
-        Slot(self.buffers.len() as u32 - 1)
+        self.lists.buffers.push(buffer);
+        Slot(self.lists.buffers.len() as u32 - 1)
     }
 
     /// Adds a launch: for each parameter a slot and a distance in bytes, for each scalar its bits.
@@ -99,18 +129,18 @@ impl Batch {
         arguments: impl IntoIterator<Item = (Slot, usize)>,
         scalars: impl IntoIterator<Item = u64>,
     ) -> Result<(), RuntimeError> {
-        let (addresses, first_scalar) = (self.addresses.len(), self.scalars.len());
+        let (addresses, first_scalar) = (self.lists.addresses.len(), self.lists.scalars.len());
         for (slot, offset) in arguments {
             match self.address(slot, offset) {
-                Ok(address) => self.addresses.push(address),
+                Ok(address) => self.lists.addresses.push(address),
                 Err(error) => {
-                    self.addresses.truncate(addresses);
+                    self.lists.addresses.truncate(addresses);
                     return Err(error);
                 }
             }
         }
-        self.scalars.extend(scalars);
-        self.launches.push(Entry {
+        self.lists.scalars.extend(scalars);
+        self.lists.launches.push(Entry {
             kernel: kernel.into(),
             addresses: addresses as u32,
             scalars: first_scalar as u32,
@@ -120,12 +150,12 @@ impl Batch {
 
     /// Number of launches.
     pub fn len(&self) -> usize {
-        self.launches.len()
+        self.lists.launches.len()
     }
 
     /// Whether there is nothing to run.
     pub fn is_empty(&self) -> bool {
-        self.launches.is_empty()
+        self.lists.launches.is_empty()
     }
 
     /// Bytes of all bound buffers.
@@ -135,15 +165,15 @@ impl Batch {
 
     /// The bound buffers.
     pub(crate) fn buffers(&self) -> &[Buffer] {
-        &self.buffers
+        &self.lists.buffers
     }
 
     /// Checks that all buffers and kernels are for one device.
     pub(crate) fn check_device(&self, expected: DeviceId) -> Result<(), RuntimeError> {
-        if let Some(found) = self.buffers.iter().map(Buffer::device).find(|found| *found != expected) {
+        if let Some(found) = self.lists.buffers.iter().map(Buffer::device).find(|found| *found != expected) {
             return Err(RuntimeError::WrongDevice { expected, found });
         }
-        match self.launches.iter().map(|entry| &entry.kernel).find(|kernel| !kernel.is_for(expected)) {
+        match self.lists.launches.iter().map(|entry| &entry.kernel).find(|kernel| !kernel.is_for(expected)) {
             None => Ok(()),
             Some(kernel) => {
                 Err(RuntimeError::WrongKernel { kernel: kernel.label().clone(), device: expected })
@@ -153,21 +183,21 @@ impl Batch {
 
     /// The launches in order.
     pub(crate) fn ready(&self) -> impl Iterator<Item = Ready<'_>> {
-        self.launches.iter().enumerate().map(|(index, entry)| {
-            let next = self.launches.get(index + 1);
-            let addresses = next.map_or(self.addresses.len(), |next| next.addresses as usize);
-            let scalars = next.map_or(self.scalars.len(), |next| next.scalars as usize);
+        self.lists.launches.iter().enumerate().map(|(index, entry)| {
+            let next = self.lists.launches.get(index + 1);
+            let addresses = next.map_or(self.lists.addresses.len(), |next| next.addresses as usize);
+            let scalars = next.map_or(self.lists.scalars.len(), |next| next.scalars as usize);
             Ready {
                 kernel: &entry.kernel,
-                addresses: &self.addresses[entry.addresses as usize..addresses],
-                scalars: &self.scalars[entry.scalars as usize..scalars],
+                addresses: &self.lists.addresses[entry.addresses as usize..addresses],
+                scalars: &self.lists.scalars[entry.scalars as usize..scalars],
             }
         })
     }
 
     fn address(&self, slot: Slot, offset: usize) -> Result<Address, RuntimeError> {
         let out_of_bounds = RuntimeError::OutOfBounds { offset, bytes: 0, size: 0 };
-        let buffer = self.buffers.get(slot.0 as usize).ok_or(out_of_bounds)?;
+        let buffer = self.lists.buffers.get(slot.0 as usize).ok_or(out_of_bounds)?;
         buffer.check(offset, 0)?;
         Ok(Address(buffer.address().wrapping_add(offset)))
     }

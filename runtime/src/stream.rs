@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::cuda::CudaStream;
 use crate::host::{HostDevice, Queue, Work};
@@ -164,20 +165,24 @@ impl Stream {
     /// Nothing but earlier work of this stream writes these bytes meanwhile.
     pub unsafe fn copy_out(&self, from: &Buffer, offset: usize, data: &mut [u8]) -> Result<(), RuntimeError> {
         // SAFETY: by this function's contract.
-        unsafe { self.copy_out_all(vec![CopyOut { from, offset, to: data }]) }
+        unsafe { self.copy_out_all([CopyOut { from, offset, to: data }]) }
     }
 
     /// As [`copy_out`](Self::copy_out), for many ranges with one wait. If it fails, no bytes need have been copied.
     ///
     /// # Safety
     /// That of [`copy_out`](Self::copy_out), for each range.
-    pub unsafe fn copy_out_all(&self, copies: Vec<CopyOut<'_>>) -> Result<(), RuntimeError> {
+    pub unsafe fn copy_out_all<'a>(
+        &self,
+        copies: impl IntoIterator<Item = CopyOut<'a>>,
+    ) -> Result<(), RuntimeError> {
+        let copies: SmallVec<[CopyOut<'_>; 2]> = copies.into_iter().collect();
         for copy in &copies {
             self.check_device(copy.from)?;
             copy.from.check(copy.offset, copy.to.len())?;
         }
         if let Kind::Cuda(stream) = &self.kind {
-            return stream.copy_out(copies);
+            return stream.copy_out(copies.into_vec());
         }
         self.synchronize()?;
         for CopyOut { from, offset, to } in copies {

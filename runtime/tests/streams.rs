@@ -182,7 +182,7 @@ fn many_ranges_are_copied_out_with_one_wait() {
             let buffers: Vec<_> = sources.iter().map(|source| stream.upload(source).unwrap()).collect();
             let mut copied: Vec<_> = sizes.iter().map(|&bytes| vec![0; bytes]).collect();
             let ranges = buffers.iter().zip(&mut copied);
-            let ranges = ranges.map(|(from, to)| CopyOut { from, offset: 7, to }).collect();
+            let ranges = ranges.map(|(from, to)| CopyOut { from, offset: 7, to });
             // SAFETY: only this stream uses the buffers.
             unsafe { stream.copy_out_all(ranges).unwrap() };
             for (source, copied) in sources.iter().zip(&copied) {
@@ -191,7 +191,7 @@ fn many_ranges_are_copied_out_with_one_wait() {
         }
         let buffer = stream.upload(&[1, 2]).unwrap();
         let (mut good, mut bad) = ([0], [0; 2]);
-        let ranges = vec![
+        let ranges = [
             CopyOut { from: &buffer, offset: 0, to: &mut good },
             CopyOut { from: &buffer, offset: 1, to: &mut bad },
         ];

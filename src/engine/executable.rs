@@ -41,8 +41,10 @@ impl Executable {
     ) -> Result<Batch, RuntimeError> {
         let mut batch =
             Batch::with_capacity(self.plan.buffers.len(), self.plan.launches.len(), self.arguments);
-        let bound = buffers.into_iter().map(|(buffer, start)| (batch.bind(buffer), start as i64));
-        let slots: SmallVec<[(Slot, i64); 12]> = bound.collect();
+        let mut slots: SmallVec<[(Slot, i64); 12]> = SmallVec::new();
+        for (buffer, start) in buffers {
+            slots.push((batch.bind(buffer), start as i64));
+        }
         for launch in &self.plan.launches {
             let place = |argument: &Argument| {
                 let index = argument.buffer as usize;

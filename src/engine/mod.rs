@@ -31,8 +31,10 @@ static JIT: LazyLock<Jit> = LazyLock::new(|| Jit::new(Config::from_env(), compil
 /// One engine per device that was used.
 static ENGINES: Mutex<Vec<(MlirDevice, Arc<Engine>)>> = Mutex::new(Vec::new());
 
-/// Plans kept before the oldest half of the table is thrown away.
+/// Plans kept before the half of the table that was not used for longest is thrown away.
 const MOST_PLANS: usize = 8192;
+
+type Plans = FxHashMap<u64, Vec<Arc<Planned>>>;
 
 /// A device with its compiler.
 pub(crate) struct Engine {
@@ -41,7 +43,7 @@ pub(crate) struct Engine {
     compiler: Compiler,
     shapes: Shapes,
     /// By the hash of the graph; graphs are compared as well.
-    plans: Mutex<FxHashMap<u64, Vec<Arc<Planned>>>>,
+    plans: Mutex<Plans>,
     planned: AtomicU64,
     reused: AtomicU64,
 }
@@ -107,7 +109,7 @@ impl Engine {
         if let Some(known) = self.plans.lock().get(&hash)
             && let Some(planned) = known.iter().find(|known| known.graph == *graph)
         {
-            self.reuse();
+            self.reuse(planned);
             return Ok(planned.clone());
         }
         let mut plan = plan_of(graph, self.compiler.target())?;
@@ -117,22 +119,38 @@ impl Engine {
         let kernels = self.compiler.kernels(&plan)?;
         let planned = Arc::new(Planned::new(graph.clone(), Executable::new(plan, kernels)));
         self.planned.fetch_add(1, Ordering::Relaxed);
+        planned.used.store(self.reused.load(Ordering::Relaxed), Ordering::Relaxed);
         let mut plans = self.plans.lock();
         if plans.len() >= MOST_PLANS {
-            let mut keep = false;
-            plans.retain(|_, _| {
-                keep = !keep;
-                keep
-            });
+            forget_half(&mut plans);
         }
         plans.entry(hash).or_default().push(planned.clone());
         Ok(planned)
     }
 
-    /// Counts a window that had its plan already.
-    pub(crate) fn reuse(&self) {
-        self.reused.fetch_add(1, Ordering::Relaxed);
+    /// Notes that a window had its plan already.
+    pub(crate) fn reuse(&self, planned: &Planned) {
+        planned.used.store(self.reused.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
+}
+
+/// Keeps the plans that were used last.
+fn forget_half(plans: &mut Plans) {
+    let last =
+        |known: &[Arc<Planned>]| known.iter().map(|planned| planned.used.load(Ordering::Relaxed)).max();
+    let mut times: Vec<_> = plans.values().map(|known| last(known)).collect();
+    let middle = times.len() / 2;
+    let (_, &mut median, _) = times.select_nth_unstable(middle);
+    // Plans that were never used again may have one time.
+    let mut equal = middle - times[..middle].iter().filter(|time| **time < median).count();
+    plans.retain(|_, known| match last(known).cmp(&median) {
+        std::cmp::Ordering::Less => false,
+        std::cmp::Ordering::Equal if equal > 0 => {
+            equal -= 1;
+            false
+        }
+        _ => true,
+    });
 }
 
 /// The plan of a graph for a target, with an error that names its results.
@@ -188,5 +206,43 @@ pub fn stats() -> Stats {
         kernels_assembled: jit.assembled,
         waits: burn_mlir_runtime::waits(),
         compile_nanoseconds: jit.compile_nanos,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn_mlir_ir::{DType, Layout, Op, Shape};
+
+    /// A view: a plan without kernels.
+    fn view(extent: usize) -> Graph {
+        let mut graph = Graph::default();
+        let shape = Shape::from([extent]);
+        let op = Op::Input { slot: 0, layout: Layout::contiguous(&shape), donated: false, alignment: 64 };
+        let input = graph.push(op, &[], DType::F32, shape);
+        let row = graph.push(Op::Reshape, &[input], DType::F32, Shape::from([1, extent]));
+        graph.results.push(row);
+        graph
+    }
+
+    #[test]
+    fn plans_that_are_used_are_kept() {
+        let engine = Engine::new(MlirDevice::Cpu).unwrap();
+        let planned = || engine.planned.load(Ordering::Relaxed);
+        engine.planned(&view(1)).unwrap();
+        for extent in 2..MOST_PLANS + MOST_PLANS / 2 {
+            engine.planned(&view(extent)).unwrap();
+            if extent % 100 == 0 {
+                engine.planned(&view(1)).unwrap();
+            }
+        }
+        let before = planned();
+        assert_eq!(before, (MOST_PLANS + MOST_PLANS / 2 - 1) as u64, "each was made once");
+        assert!(engine.plans.lock().len() <= MOST_PLANS);
+        engine.planned(&view(1)).unwrap();
+        engine.planned(&view(MOST_PLANS + MOST_PLANS / 2 - 1)).unwrap();
+        assert_eq!(planned(), before);
+        engine.planned(&view(2)).unwrap();
+        assert_eq!(planned(), before + 1, "what was not used again was forgotten");
     }
 }

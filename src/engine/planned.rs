@@ -3,6 +3,7 @@
 use super::Executable;
 use burn_mlir_ir::{Graph, Op};
 use parking_lot::Mutex;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 /// A graph and what became of it.
@@ -11,6 +12,8 @@ pub(crate) struct Planned {
     pub(crate) executable: Arc<Executable>,
     /// For each input of the graph, whether the plan may overwrite it.
     donated: Vec<bool>,
+    /// How often plans of its device had been used when this one was, the last time.
+    pub(super) used: AtomicU64,
     /// What a window did next, the last time. Programs repeat themselves, so it is worth a guess.
     next: Mutex<Weak<Planned>>,
 }
@@ -22,7 +25,13 @@ impl Planned {
             _ => None,
         });
         let donated = donated.collect();
-        Self { graph, executable: Arc::new(executable), donated, next: Mutex::default() }
+        Self {
+            graph,
+            executable: Arc::new(executable),
+            donated,
+            used: AtomicU64::new(0),
+            next: Mutex::default(),
+        }
     }
 
     /// Whether the plan may overwrite just these inputs.

@@ -24,16 +24,18 @@ impl Window {
 
     /// Copies bytes of blocks, each from a byte on, to the host once they are written; fails if work of this stream
     /// before it did.
-    pub(super) fn download(&self, ranges: Vec<(&Block, usize, &mut [u8])>) -> Result<(), MlirError> {
-        let order_after = |(block, offset, to)| {
-            let block: &Block = block;
+    pub(super) fn download<'a>(
+        &self,
+        ranges: impl Iterator<Item = (&'a Block, usize, &'a mut [u8])>,
+    ) -> Result<(), MlirError> {
+        let order_after = |(block, offset, to): (&'a Block, usize, &'a mut [u8])| {
             if let Some(event) = &block.written {
                 self.stream.wait(event);
             }
             self.order_after_replays(block);
             CopyOut { from: &block.buffer, offset, to }
         };
-        let copies = ranges.into_iter().map(order_after).collect();
+        let copies = ranges.map(order_after);
         // SAFETY: this stream waits for what writes the blocks, which nobody overwrites while they are borrowed from
         // one of the handles they need to be free of.
         unsafe { self.stream.copy_out_all(copies)? };

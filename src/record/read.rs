@@ -59,9 +59,9 @@ impl Read {
     }
 
     /// Computes the tensors and copies them to the host, in their order. Fails if one of them does.
-    pub(crate) fn finish(self) -> Result<Vec<TensorData>, ExecutionError> {
+    pub(crate) fn finish(self) -> Result<SmallVec<[TensorData; 1]>, ExecutionError> {
         let Self { mut tensors, types, windows } = self;
-        let shapes: SmallVec<[_; 1]> = tensors.iter().map(|tensor| tensor.shape.clone()).collect();
+        let shapes: SmallVec<[_; 1]> = tensors.iter().map(TensorMetadata::shape).collect();
         let mut in_rows = false;
         let compute = match tensors.len() {
             1 => TensorState::compute,
@@ -91,7 +91,7 @@ impl Read {
             let copies = members.map(|((tensor, storage), values)| {
                 (&*storage.block, storage.layout.offset as usize * tensor.dtype.size(), &mut values[..])
             });
-            window?.download(copies.collect())?;
+            window?.download(copies)?;
         }
         let read = values.into_iter().zip(shapes).zip(types);
         Ok(read.map(|((values, shape), dtype)| TensorData::from_bytes_vec(values, shape, dtype)).collect())

@@ -290,6 +290,11 @@ impl Recording {
         self.scalars.clear();
         if let Some(planned) = planned {
             let foreseen = done.followed.is_some_and(|followed| Arc::ptr_eq(&followed, &planned));
+            if foreseen && self.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &planned)) {
+                // Again and again the same.
+                self.followed = Some(planned);
+                return;
+            }
             if let Some(last) = self.last.replace(planned)
                 && !foreseen
                 && let Some(planned) = &self.last

@@ -202,7 +202,10 @@ impl Window {
         let mut inputs = self.bind_inputs(&done.inputs, session.is_some(), may_overwrite);
         let planned = self.planned(done, &inputs)?;
         let executable = &planned.executable;
-        let offsets: SmallVec<[i64; 8]> = inputs.iter().map(|input| input.offset).collect();
+        let mut offsets: SmallVec<[i64; 8]> = SmallVec::new();
+        for input in &inputs {
+            offsets.push(input.offset);
+        }
         let buffers = self.allocate(executable, &mut inputs)?;
         for (index, buffer) in executable.plan.buffers.iter().enumerate() {
             if let BufferSource::Input(slot) = buffer.source {
@@ -244,7 +247,7 @@ impl Window {
             && followed.graph.results[..] == done.results[..]
             && followed.is_given(inputs.iter().map(|input| input.donated))
         {
-            self.engine.reuse();
+            self.engine.reuse(followed);
             return Ok(followed.clone());
         }
         let results = done.results.to_vec();

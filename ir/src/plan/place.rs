@@ -8,8 +8,10 @@ use super::window::is_costly;
 use crate::{DType, Labels, Op, Shape, ValueId};
 use smallvec::SmallVec;
 
-/// Members of one group: more would make a kernel slow to compile.
+/// Members of one group, of which one that is costly counts as [`COSTLY`]: more would make a kernel slow to compile.
 const MAX_MEMBERS: usize = 200;
+/// A function is some twenty operations.
+const COSTLY: usize = 4;
 /// Buffers of one kernel.
 const MAX_PARAMS: usize = 24;
 /// Cheap operations that a group may compute more than once an element.
@@ -166,7 +168,7 @@ impl Fusion<'_> {
         let node = self.window.node(id);
         let joined = self.group(group);
         joined.take(id);
-        joined.members += 1;
+        joined.members += if is_costly(&node.op) { COSTLY } else { 1 };
         let seen = joined.space.version();
         self.fates[id.index()] = Fate::Member { group, operands: operands.clone(), seen };
         for (index, (&operand, mut coords)) in node.operands.iter().zip(operands).enumerate() {
