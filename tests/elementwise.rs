@@ -84,6 +84,24 @@ fn large_results() {
     });
 }
 
+/// The same of rows that are reduced first.
+#[test]
+fn large_results_of_rows() {
+    each(|| {
+        for [rows, columns] in [[2100, 1040], [2100, 1041], [9, 300_001]] {
+            let all = Mlir::float_reshape(numbers(rows * columns), [rows, columns].into());
+            let centred = Mlir::float_sub(all.clone(), Mlir::float_max_dim(all, 1));
+            let values: Vec<f32> = (0..rows * columns).map(|i| (i % 1024) as f32).collect();
+            let most = |row: &[f32]| row.iter().copied().fold(f32::MIN, f32::max);
+            let expected = values.chunks(columns).flat_map(|row| {
+                let most = most(row);
+                row.iter().map(move |value| value - most)
+            });
+            assert!(read(centred).into_iter().eq(expected.collect::<Vec<_>>()), "{rows} {columns}");
+        }
+    });
+}
+
 /// `i mod 1024` at place `i`.
 fn numbers(count: usize) -> MlirTensor {
     floats::<Mlir>(&(0..count).map(|i| (i % 1024) as f32).collect::<Vec<_>>())

@@ -70,6 +70,16 @@ fn copy(rows: usize, stride: i64, mode: ParamMode) -> Kernel {
     Kernel::Block(copied)
 }
 
+/// Rows of 64 less their largest element.
+fn centred(rows: usize) -> Kernel {
+    let body = vec![
+        load(&[64, 1]),
+        f32(Instr::Reduce(ReduceOp::Max, Operand(0))),
+        f32(Instr::Binary(BinaryOp::Sub, Operand(0), Operand(1))),
+    ];
+    block(&[(rows, DimKind::Parallel), (64, DimKind::Reduction)], body, &[64, 1])
+}
+
 /// Processors order such stores only by a fence; where an address may be no multiple of the vector, LLVM would take them
 /// apart; and what is written over is in the caches already.
 #[test]
@@ -88,6 +98,7 @@ fn large_results_are_written_past_the_caches() {
         assert!(!streamed(copy(small, 64, ParamMode::Out)), "small");
         assert!(!streamed(copy(large, 65, ParamMode::Out)), "not aligned");
         assert!(!streamed(copy(large, 64, ParamMode::InOut)), "written over");
+        assert!(streamed(centred(large)) && !streamed(centred(small)), "rows");
         let elsewhere = HostTarget { stream_bytes: None, ..target.clone() };
         let (_, [_, _, llvm]) = lowered(&copy(large, 64, ParamMode::Out), elsewhere);
         assert!(!llvm.contains("nontemporal") && !llvm.contains("sfence"));

@@ -80,6 +80,7 @@ impl<'a> Rows<'a> {
         };
         let across = block.domain[lane].kind == DimKind::Reduction;
         let mut lanes = Lanes::new(block, lane, symbol);
+        lanes.stream_bytes = target.stream_bytes;
         if !across {
             lanes.reductions_vary();
         }
