@@ -75,7 +75,7 @@ fn link(context: &Context, ptx: &CStr, target: Option<usize>) -> Result<Vec<u8>,
         );
         let cubin = created.and_then(|()| complete(context, state, ptx));
         if !state.is_null() {
-            (context.driver().cuLinkDestroy)(state);
+            context.driver().cuLinkDestroy(state);
         }
         cubin
     };

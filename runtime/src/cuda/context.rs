@@ -7,12 +7,13 @@ use cudarc::driver::sys::{CUcontext, CUdevice, CUmodule};
 use parking_lot::Mutex;
 
 use super::driver::{Code, Driver};
+use super::ending;
 use crate::{DeviceId, RuntimeError};
 
 /// Calls a function of the driver in a context and turns its result into ours. To be used in `unsafe`.
 macro_rules! call {
     ($context:expr, $name:ident($($argument:expr),* $(,)?)) => {
-        $context.check(stringify!($name), ($context.driver().$name)($($argument),*))
+        $context.check(stringify!($name), $context.driver().$name($($argument),*))
     };
 }
 pub(super) use call;
@@ -78,14 +79,15 @@ impl Context {
         let (mut device, mut raw) = (0, null_mut());
         // SAFETY: both results outlive the calls; the number is that of a device.
         let code = unsafe {
-            match (driver.cuDeviceGet)(&raw mut device, index as i32) {
-                0 => (driver.cuDevicePrimaryCtxRetain)(&raw mut raw, device),
+            match driver.cuDeviceGet(&raw mut device, index as i32) {
+                0 => driver.cuDevicePrimaryCtxRetain(&raw mut raw, device),
                 code => code,
             }
         };
         if code != 0 {
             return Err(absent(driver.describe(code)));
         }
+        ending::watch();
         Ok(Arc::new(Self { driver, raw, device, id, poisoned: OnceLock::new(), retired: Mutex::default() }))
     }
 
@@ -186,6 +188,6 @@ impl Drop for Context {
         // driver may be gone already; its answer does not matter any more.
         let _ = self.unload_retired();
         // SAFETY: retained once by `retain`.
-        unsafe { (self.driver.cuDevicePrimaryCtxRelease_v2)(self.device) };
+        unsafe { self.driver.cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }

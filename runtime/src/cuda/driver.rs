@@ -15,6 +15,8 @@ use cudarc::driver::sys::{
     CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
 
+use super::ending::Call;
+
 /// Result of a driver function: 0 or an error of [`sys::CUresult`], known or not.
 pub(super) type Code = c_uint;
 
@@ -23,10 +25,19 @@ macro_rules! functions {
         /// The functions, under the names the library exports.
         #[allow(non_snake_case, reason = "the driver's own names")]
         pub(super) struct Driver {
-            $(pub(super) $name: unsafe extern "C" fn($($argument: $type),*) -> Code,)*
+            $($name: unsafe extern "C" fn($($argument: $type),*) -> Code,)*
         }
 
+        #[allow(non_snake_case, clippy::too_many_arguments, reason = "the driver's own functions")]
         impl Driver {
+            $(#[inline]
+            #[allow(dead_code, reason = "two are called as another type, see `describe`")]
+            pub(super) unsafe fn $name(&self, $($argument: $type),*) -> Code {
+                let _call = Call::begin();
+                // SAFETY: by this function's contract, which is the driver's.
+                unsafe { (self.$name)($($argument),*) }
+            })*
+
             /// Looks every function up; the error names the first that is absent.
             fn load() -> Result<Self, String> {
                 // SAFETY: loading the driver runs only its own initialisers.
@@ -164,7 +175,7 @@ impl Driver {
         let loaded = DRIVER.get_or_init(|| {
             let driver = Self::load()?;
             // SAFETY: the first call of the driver, with the only flags it knows.
-            match unsafe { (driver.cuInit)(0) } {
+            match unsafe { driver.cuInit(0) } {
                 0 => Ok(driver),
                 code => Err(format!("the CUDA driver does not start: {}", driver.describe(code))),
             }
@@ -176,6 +187,7 @@ impl Driver {
     pub(super) fn describe(&self, code: Code) -> String {
         // cudarc's prototype has its enumeration for the error; the function is called with the number.
         type Lookup = unsafe extern "C" fn(Code, *mut *const c_char) -> Code;
+        let _call = Call::begin();
         let text = |lookup: unsafe extern "C" fn(CUresult, *mut *const c_char) -> Code| {
             // SAFETY: the enumeration is a `u32` for the C side.
             let lookup: Lookup = unsafe { std::mem::transmute(lookup) };
@@ -198,7 +210,7 @@ pub fn cuda_device_count() -> usize {
     let Ok(driver) = Driver::get() else { return 0 };
     let mut count = 0;
     // SAFETY: `count` outlives the call.
-    match unsafe { (driver.cuDeviceGetCount)(&raw mut count) } {
+    match unsafe { driver.cuDeviceGetCount(&raw mut count) } {
         0 => count.max(0) as usize,
         _ => 0,
     }
@@ -209,7 +221,7 @@ pub fn cuda_driver_version() -> Option<u32> {
     let driver = Driver::get().ok()?;
     let mut version = 0;
     // SAFETY: `version` outlives the call.
-    match unsafe { (driver.cuDriverGetVersion)(&raw mut version) } {
+    match unsafe { driver.cuDriverGetVersion(&raw mut version) } {
         0 => u32::try_from(version).ok(),
         _ => None,
     }

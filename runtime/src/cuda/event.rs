@@ -53,7 +53,7 @@ impl EventPool {
             return true;
         }
         // SAFETY: the event lives.
-        let code = unsafe { (self.context.driver().cuEventQuery)(event.0) };
+        let code = unsafe { self.context.driver().cuEventQuery(event.0) };
         self.context.check_ready("cuEventQuery", code)
     }
 

@@ -172,7 +172,7 @@ impl Order for Lane {
             return true;
         }
         // SAFETY: the stream lives.
-        let code = unsafe { (self.context.driver().cuStreamQuery)(self.raw) };
+        let code = unsafe { self.context.driver().cuStreamQuery(self.raw) };
         self.context.check_ready("cuStreamQuery", code)
     }
 

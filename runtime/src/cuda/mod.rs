@@ -1,6 +1,7 @@
 //! NVIDIA GPUs through the CUDA driver, which is loaded at run time.
 //!
 //! - `driver`: the driver's functions; `context`: a device's context and what becomes of errors.
+//! - `ending`: calls at the end of the process.
 //! - `device`: what streams share; `properties`: what a device is.
 //! - `pool`: device memory in stream order; `block`: a piece of it in use; `pinned`: host memory for copies.
 //! - `lane`: a stream of the driver; `stream`, `copy`, `calls`: queueing on it; `event`: places in its order.
@@ -14,6 +15,7 @@ mod context;
 mod copy;
 mod device;
 mod driver;
+mod ending;
 mod event;
 mod graph;
 mod lane;
